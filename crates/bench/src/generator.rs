@@ -10,6 +10,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use ::workload::{Arrival, Arrivals};
+use client::Trust;
 use serde::Serialize;
 
 use crate::cpu_time::{CpuReading, CpuUse};
@@ -41,6 +42,8 @@ pub struct Target {
     pub address: SocketAddr,
     /// Their protocol.
     pub protocol: Protocol,
+    /// Whose certificate they believe, where they are to speak TLS.
+    pub trust: Option<Trust>,
     /// The broker's process, when its CPU time is to be measured.
     pub pid: Option<u32>,
     /// The core that the broker runs on.
@@ -118,8 +121,9 @@ pub fn run_load(load: &Load, target: &Target, options: RunOptions) -> Result<Out
             "--mpub needs a broker that speaks NSQ".to_owned(),
         ));
     }
-    let subscriber = Subscriber::connect(target.address, &target.protocol)?;
-    let publishers = Publishers::connect(target.address, &target.protocol, load)?;
+    let trust = target.trust.as_ref();
+    let subscriber = Subscriber::connect(target.address, &target.protocol, trust)?;
+    let publishers = Publishers::connect(target, load)?;
     let mut generator = Generator::new(load, subscriber, publishers, options);
     generator.send_all(target)?;
     generator.drain(options.drain)?;

@@ -9,7 +9,7 @@ use std::fs::{self, File};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, UNIX_EPOCH};
 
 use api::{Bounds, Client};
 use clap::{Args, ValueEnum};
@@ -23,6 +23,8 @@ use crate::protocol::mqtt::Mqtt;
 use crate::protocol::nats::Nats;
 use crate::protocol::nsq::{Acknowledgement, Nsq};
 use crate::sys;
+
+mod certificate;
 
 /// Topic, channel and subject of all runs.
 pub const TOPIC: &str = "bench";
@@ -41,6 +43,10 @@ pub enum Peer {
     Srtm,
     /// SRTM, cumulative acknowledgements.
     SrtmAcks,
+    /// As `srtm`, within TLS.
+    SrtmTls,
+    /// As `srtm-acks`, within TLS.
+    SrtmAcksTls,
     /// The floor, OK per PUB.
     RelayOk,
     /// The floor, cumulative acknowledgements.
@@ -55,6 +61,10 @@ pub enum Peer {
     Nsqd,
     /// nsqd with its default output buffer (16 KiB, 250 ms).
     NsqdBuffered,
+    /// As `nsqd`, within TLS.
+    NsqdTls,
+    /// As `nsqd-buffered`, within TLS.
+    NsqdBufferedTls,
     /// As `nsqd`, with all messages in files (`-mem-queue-size=0`).
     NsqdDisk,
     /// As `nsqd-disk`, synced after each message; the OK does not wait for it.
@@ -117,6 +127,8 @@ impl Peer {
         match self {
             Self::Srtm => "srtm",
             Self::SrtmAcks => "srtm-acks",
+            Self::SrtmTls => "srtm-tls",
+            Self::SrtmAcksTls => "srtm-acks-tls",
             Self::SrtmDisk => "srtm-disk",
             Self::SrtmFsync => "srtm-fsync",
             Self::SrtmFsyncAcks => "srtm-fsync-acks",
@@ -124,6 +136,8 @@ impl Peer {
             Self::Relay => "relay",
             Self::Nsqd => "nsqd",
             Self::NsqdBuffered => "nsqd-buffered",
+            Self::NsqdTls => "nsqd-tls",
+            Self::NsqdBufferedTls => "nsqd-buffered-tls",
             Self::NsqdDisk => "nsqd-disk",
             Self::NsqdSync => "nsqd-sync",
             Self::Nats => "nats",
@@ -145,13 +159,19 @@ impl Peer {
             })
         };
         match self {
-            Self::Srtm | Self::SrtmDisk | Self::SrtmFsync | Self::RelayOk | Self::NsqdBuffered => {
-                nsq(Acknowledgement::Each, false)
-            }
-            Self::SrtmAcks | Self::SrtmFsyncAcks | Self::Relay => {
+            Self::Srtm
+            | Self::SrtmTls
+            | Self::SrtmDisk
+            | Self::SrtmFsync
+            | Self::RelayOk
+            | Self::NsqdBuffered
+            | Self::NsqdBufferedTls => nsq(Acknowledgement::Each, false),
+            Self::SrtmAcks | Self::SrtmAcksTls | Self::SrtmFsyncAcks | Self::Relay => {
                 nsq(Acknowledgement::Cumulative, false)
             }
-            Self::Nsqd | Self::NsqdDisk | Self::NsqdSync => nsq(Acknowledgement::Each, true),
+            Self::Nsqd | Self::NsqdTls | Self::NsqdDisk | Self::NsqdSync => {
+                nsq(Acknowledgement::Each, true)
+            }
             Self::Nats => Protocol::Nats(Nats {
                 subject: TOPIC.to_owned(),
             }),
@@ -214,6 +234,14 @@ impl Peer {
         let mut command = Command::new(program);
         let threads = options.broker_threads;
         command.args(self.arguments(threads, address, http_address, &folder, relaunch)?);
+        let trust = match self.tls_flags() {
+            None => None,
+            Some(flags) => {
+                command.args(flags);
+                let now = UNIX_EPOCH + Duration::from_nanos(sys::realtime_ns());
+                Some(certificate::make(&folder, now)?)
+            }
+        };
         if self.is_srtm() {
             command.args(&options.srtm_args);
         }
@@ -226,6 +254,7 @@ impl Peer {
         let target = Target {
             address,
             protocol: self.protocol(),
+            trust,
             pid: Some(child.id()),
             core: options.broker_core,
         };
@@ -291,8 +320,28 @@ impl Peer {
     pub(crate) fn is_srtm(self) -> bool {
         matches!(
             self,
-            Self::Srtm | Self::SrtmAcks | Self::SrtmDisk | Self::SrtmFsync | Self::SrtmFsyncAcks
+            Self::Srtm
+                | Self::SrtmAcks
+                | Self::SrtmTls
+                | Self::SrtmAcksTls
+                | Self::SrtmDisk
+                | Self::SrtmFsync
+                | Self::SrtmFsyncAcks
         )
+    }
+
+    /// The flags by which it finds its certificate, where it is to speak TLS.
+    fn tls_flags(self) -> Option<[String; 2]> {
+        let dashes = match self {
+            Self::SrtmTls | Self::SrtmAcksTls => "--",
+            Self::NsqdTls | Self::NsqdBufferedTls => "-",
+            _ => return None,
+        };
+        let flag = |what: &str, file: &str| format!("{dashes}tls-{what}={file}");
+        Some([
+            flag("cert", certificate::CERTIFICATE),
+            flag("key", certificate::KEY),
+        ])
     }
 
     /// The word of the topic's contract, where messages are to outlive SRTM's process.

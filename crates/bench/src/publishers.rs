@@ -5,15 +5,21 @@
 //! connection that takes no more bytes keeps what is left, up to a bound, and is tried again.
 
 use std::io::{ErrorKind, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use client::{Line, Trust};
 
 use crate::error::BenchError;
+use crate::generator::Target;
 use crate::load::Load;
 use crate::protocol::{Batch, Protocol, Template};
 use crate::stamp::Stamp;
 
 /// Sends on a connection between two reads of its answers.
 const SENDS_PER_READ: u32 = 16;
+/// How long a broker may take to accept a connection, and to shake hands.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Bytes that a blocked connection may keep; beyond them messages are refused.
 const MAX_UNSENT_BYTES: usize = 256 << 10;
 
@@ -36,7 +42,7 @@ pub struct Publishers {
 
 #[derive(Debug)]
 struct Connection {
-    stream: TcpStream,
+    stream: Line,
     unsent: Vec<u8>,
     /// Start of an answer whose end has not arrived.
     partial: Vec<u8>,
@@ -44,17 +50,14 @@ struct Connection {
 }
 
 impl Publishers {
-    /// Connects and greets all publishers of `load`.
+    /// Connects and greets all publishers of `load`, within TLS where the target is trusted.
     ///
     /// # Errors
     /// When a connection or its greeting fails.
-    pub fn connect(
-        address: SocketAddr,
-        protocol: &Protocol,
-        load: &Load,
-    ) -> Result<Self, BenchError> {
+    pub fn connect(target: &Target, load: &Load) -> Result<Self, BenchError> {
+        let protocol = &target.protocol;
         let connections = (0..load.spec.publisher_count())
-            .map(|publisher| Connection::open(address, protocol, publisher))
+            .map(|publisher| Connection::open(target, publisher))
             .collect::<Result<_, _>>()?;
         let (mut templates, mut classes) = (Vec::new(), Vec::new());
         for (number, class) in (0..).zip(&load.spec.publishers) {
@@ -92,7 +95,7 @@ impl Publishers {
         let connection = &mut self.connections[first.publisher as usize];
         let class = self.classes[first.publisher as usize];
         let bytes = self.templates[usize::from(class)].stamp(first);
-        if !connection.unsent.is_empty() {
+        if !connection.is_free() {
             if connection.unsent.len() + bytes.len() > MAX_UNSENT_BYTES {
                 return Ok(false);
             }
@@ -100,7 +103,7 @@ impl Publishers {
             return Ok(true);
         }
         let written = write_some(&mut connection.stream, bytes)?;
-        if written < bytes.len() {
+        if written < bytes.len() || connection.stream.has_unwritten() {
             connection.unsent.extend_from_slice(&bytes[written..]);
             self.blocked.push(first.publisher);
             self.stalls += 1;
@@ -123,7 +126,7 @@ impl Publishers {
             let connection = &mut self.connections[publisher as usize];
             let written = write_some(&mut connection.stream, &connection.unsent)?;
             connection.unsent.drain(..written);
-            if connection.unsent.is_empty() {
+            if connection.is_free() {
                 self.blocked.swap_remove(index);
             } else {
                 index += 1;
@@ -178,12 +181,10 @@ impl Publishers {
 }
 
 impl Connection {
-    fn open(address: SocketAddr, protocol: &Protocol, publisher: u32) -> Result<Self, BenchError> {
-        let mut stream = connect(address)?;
-        protocol.greet_as_publisher(&mut stream, publisher)?;
-        stream
-            .set_nonblocking(true)
-            .map_err(BenchError::io("make a connection non-blocking"))?;
+    fn open(target: &Target, publisher: u32) -> Result<Self, BenchError> {
+        let mut stream = connect(target.address, target.trust.as_ref())?;
+        target.protocol.greet_as_publisher(&mut stream, publisher)?;
+        unblock(&stream)?;
         Ok(Self {
             stream,
             unsent: Vec::new(),
@@ -191,23 +192,33 @@ impl Connection {
             sends_since_read: 0,
         })
     }
+
+    /// Whether the kernel has all that was to be sent.
+    fn is_free(&self) -> bool {
+        self.unsent.is_empty() && !self.stream.has_unwritten()
+    }
 }
 
-/// A blocking connection without Nagle's delay.
+/// A blocking connection without Nagle's delay, within TLS where there is trust.
 ///
 /// # Errors
 /// When the broker does not accept it.
-pub fn connect(address: SocketAddr) -> Result<TcpStream, BenchError> {
-    let stream =
-        TcpStream::connect(address).map_err(BenchError::io(format!("connect to {address}")))?;
-    stream
-        .set_nodelay(true)
-        .map_err(BenchError::io("TCP_NODELAY"))?;
-    Ok(stream)
+pub fn connect(address: SocketAddr, trust: Option<&Trust>) -> Result<Line, BenchError> {
+    let line = Line::open(&address.to_string(), trust, CONNECT_TIMEOUT);
+    line.map_err(|error| BenchError::protocol("connection", format!("{address}: {error}")))
+}
+
+/// Lets reads and writes of a connection wait no more.
+///
+/// # Errors
+/// When the system refuses.
+pub fn unblock(line: &Line) -> Result<(), BenchError> {
+    let unblocked = line.unblock();
+    unblocked.map_err(BenchError::io("make a connection non-blocking"))
 }
 
 /// Writes what the kernel takes now.
-pub fn write_some(stream: &mut TcpStream, bytes: &[u8]) -> Result<usize, BenchError> {
+pub fn write_some(stream: &mut impl Write, bytes: &[u8]) -> Result<usize, BenchError> {
     match stream.write(bytes) {
         Ok(written) => Ok(written),
         Err(error) if is_transient(error.kind()) => Ok(0),

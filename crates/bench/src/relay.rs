@@ -394,6 +394,7 @@ mod tests {
                 },
                 unbuffered: false,
             }),
+            trust: None,
             pid: None,
             core: 0,
         }

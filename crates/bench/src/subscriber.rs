@@ -1,12 +1,14 @@
 //! The receiving side: one connection, read in big pieces, acknowledged in batches.
 
 use std::io::Read as _;
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
 use std::time::Duration;
+
+use client::{Line, Trust};
 
 use crate::error::BenchError;
 use crate::protocol::{Delivery, Protocol};
-use crate::publishers::{connect, is_transient, write_some};
+use crate::publishers::{connect, is_transient, unblock, write_some};
 use crate::sys;
 
 const BUFFER_BYTES: usize = 256 << 10;
@@ -21,7 +23,7 @@ const MAX_ANSWER_BYTES: usize = 4 << 20;
 #[derive(Debug)]
 pub struct Subscriber {
     protocol: Protocol,
-    stream: TcpStream,
+    stream: Line,
     buffer: Vec<u8>,
     filled: usize,
     answers: Vec<u8>,
@@ -32,16 +34,18 @@ pub struct Subscriber {
 }
 
 impl Subscriber {
-    /// Connects and subscribes.
+    /// Connects, within TLS where there is `trust`, and subscribes.
     ///
     /// # Errors
     /// When the connection or the greeting fails.
-    pub fn connect(address: SocketAddr, protocol: &Protocol) -> Result<Self, BenchError> {
-        let mut stream = connect(address)?;
+    pub fn connect(
+        address: SocketAddr,
+        protocol: &Protocol,
+        trust: Option<&Trust>,
+    ) -> Result<Self, BenchError> {
+        let mut stream = connect(address, trust)?;
         protocol.greet_as_subscriber(&mut stream)?;
-        stream
-            .set_nonblocking(true)
-            .map_err(BenchError::io("make a connection non-blocking"))?;
+        unblock(&stream)?;
         Ok(Self {
             protocol: protocol.clone(),
             stream,
@@ -58,9 +62,14 @@ impl Subscriber {
     /// The same subscriber, which from now on learns when the kernel had what it reads.
     ///
     /// # Errors
-    /// When the system refuses.
+    /// When the system refuses, or within TLS, where nobody reads from the socket as it is.
     pub fn stamped(mut self) -> Result<Self, BenchError> {
-        sys::stamp_arrivals(&self.stream).map_err(BenchError::io("ask for stamps of arrival"))?;
+        if self.stream.is_encrypted() {
+            let text = "stamps of arrival are taken without TLS only".to_owned();
+            return Err(BenchError::Options(text));
+        }
+        sys::stamp_arrivals(self.stream.socket())
+            .map_err(BenchError::io("ask for stamps of arrival"))?;
         self.is_stamped = true;
         Ok(self)
     }
@@ -74,8 +83,12 @@ impl Subscriber {
     ///
     /// # Errors
     /// When the system refuses.
-    pub fn wait(&self, timeout: Duration) -> Result<bool, BenchError> {
-        sys::wait_readable(&self.stream, timeout).map_err(BenchError::io("wait for messages"))
+    pub fn wait(&mut self, timeout: Duration) -> Result<bool, BenchError> {
+        if self.stream.has_more() {
+            return Ok(true);
+        }
+        sys::wait_readable(self.stream.socket(), timeout)
+            .map_err(BenchError::io("wait for messages"))
     }
 
     /// Reads one piece, if there is one. `on_message` gets each message and the time at which the read returned.
@@ -129,7 +142,7 @@ impl Subscriber {
         if !self.is_stamped {
             return self.stream.read(room);
         }
-        let (read, stamp_ns) = sys::read_stamped(&self.stream, room)?;
+        let (read, stamp_ns) = sys::read_stamped(self.stream.socket(), room)?;
         let ago_ns = stamp_ns.map(|stamp_ns| sys::realtime_ns().saturating_sub(stamp_ns));
         self.arrived_ns = ago_ns.map(|ago_ns| sys::monotonic_ns().saturating_sub(ago_ns));
         Ok(read)
@@ -140,7 +153,7 @@ impl Subscriber {
     /// # Errors
     /// When the broker closed the connection.
     pub fn answer(&mut self, now_ns: u64) -> Result<(), BenchError> {
-        if self.answers.is_empty() {
+        if self.answers.is_empty() && !self.stream.has_unwritten() {
             self.unanswered = 0;
             return Ok(());
         }

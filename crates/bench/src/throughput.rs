@@ -5,10 +5,10 @@
 //! a broker that accepts faster than it delivers is measured by what it delivers.
 
 use std::io::Read;
-use std::net::TcpStream;
 use std::os::fd::AsRawFd;
 use std::time::Duration;
 
+use client::Line;
 use serde::Serialize;
 
 use crate::cpu_time::{CpuReading, CpuUse};
@@ -16,7 +16,7 @@ use crate::error::BenchError;
 use crate::generator::Target;
 use crate::measurement::{Measurement, Percentiles};
 use crate::protocol::{Batch, Protocol, Template};
-use crate::publishers::{connect, is_transient, write_some};
+use crate::publishers::{connect, is_transient, unblock, write_some};
 use crate::stamp::Stamp;
 use crate::subscriber::Subscriber;
 use crate::sys;
@@ -85,7 +85,7 @@ pub fn run(target: &Target, flow: Flow, measure: Duration) -> Result<Outcome, Be
     let pid = target
         .pid
         .ok_or_else(|| BenchError::Options("the broker's process is not known".to_owned()))?;
-    let subscriber = Subscriber::connect(target.address, &target.protocol)?;
+    let subscriber = Subscriber::connect(target.address, &target.protocol, target.trust.as_ref())?;
     let mut pump = Pump::new(target, flow, subscriber, measure)?;
     let window = pump.window_ns.clone();
     while pump.turn()? < window.start {}
@@ -110,7 +110,7 @@ struct Pump {
     flow: Flow,
     template: Template,
     subscriber: Subscriber,
-    stream: TcpStream,
+    stream: Line,
     unsent: Vec<u8>,
     replies: Vec<u8>,
     scratch: Vec<u8>,
@@ -129,11 +129,9 @@ impl Pump {
         subscriber: Subscriber,
         measure: Duration,
     ) -> Result<Self, BenchError> {
-        let mut stream = connect(target.address)?;
+        let mut stream = connect(target.address, target.trust.as_ref())?;
         target.protocol.greet_as_publisher(&mut stream, 0)?;
-        stream
-            .set_nonblocking(true)
-            .map_err(BenchError::io("make a connection non-blocking"))?;
+        unblock(&stream)?;
         let batch = Batch {
             messages: flow.batch_messages,
             body_bytes: BODY_BYTES,
@@ -180,7 +178,7 @@ impl Pump {
     }
 
     fn write(&mut self, now_ns: u64) -> Result<bool, BenchError> {
-        if !self.unsent.is_empty() {
+        if !self.unsent.is_empty() || self.stream.has_unwritten() {
             let written = write_some(&mut self.stream, &self.unsent)?;
             self.unsent.drain(..written);
             return Ok(written > 0);
@@ -208,7 +206,7 @@ impl Pump {
     fn read_replies(&mut self) -> Result<bool, BenchError> {
         let readable = sys::wait_any_readable(&[self.stream.as_raw_fd()], Duration::ZERO)
             .map_err(BenchError::io("wait for answers"))?;
-        if !readable {
+        if !readable && !self.stream.has_more() {
             return Ok(false);
         }
         match self.stream.read(&mut self.scratch) {

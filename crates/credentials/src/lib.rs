@@ -19,6 +19,7 @@ pub use current::Credentials;
 pub use error::CredentialsError;
 pub use trust::{Trust, TrustFiles};
 
+use rustls::CipherSuite;
 use rustls::crypto::{CryptoProvider, ring};
 
 /// What a daemon needs for TLS.
@@ -58,8 +59,19 @@ pub enum TlsVersion {
     Tls13,
 }
 
-/// The cryptography that everything here is done with.
+/// The cryptography that everything here is done with: AES with 128 bits goes before longer keys, which cost more and protect
+/// nothing here better (as Go's `crypto/tls` and browsers have it).
 #[must_use]
 pub fn provider() -> Arc<CryptoProvider> {
-    Arc::new(ring::default_provider())
+    let mut provider = ring::default_provider();
+    provider.cipher_suites.sort_by_key(|suite| {
+        let goes_first = matches!(
+            suite.suite(),
+            CipherSuite::TLS13_AES_128_GCM_SHA256
+                | CipherSuite::TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256
+                | CipherSuite::TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256
+        );
+        !goes_first
+    });
+    Arc::new(provider)
 }

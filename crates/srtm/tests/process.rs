@@ -2,6 +2,8 @@
 
 #[path = "process/gathering.rs"]
 mod gathering;
+#[path = "process/measuring.rs"]
+mod measuring;
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;

@@ -40,6 +40,7 @@ impl Subject {
             Some(address) => Broker::Running(Target {
                 address,
                 protocol: topic_of_run(0),
+                trust: None,
                 pid: options.pid,
                 core: options.broker_core,
             }),

@@ -97,7 +97,7 @@ fn look_for_brokers(
                 if is_known {
                     continue;
                 }
-                let connected = Subscriber::connect(address, &protocol);
+                let connected = Subscriber::connect(address, &protocol, None);
                 let Ok(subscriber) = connected.and_then(Subscriber::stamped) else {
                     continue;
                 };

@@ -62,6 +62,7 @@ impl<'a> Subject<'a> {
                 let target = Target {
                     address,
                     protocol: speech.protocol(0),
+                    trust: None,
                     pid: options.pid,
                     core: options.programs.broker_core,
                 };

@@ -4,8 +4,7 @@
 //! The subscriber makes the stream and a consumer that pushes to it without acknowledgements, so nats-server does the
 //! least that it can do with stored messages. Requests and answers: docs.nats.io, "JetStream wire API".
 
-use std::net::TcpStream;
-
+use client::Line;
 use serde::Serialize;
 
 use super::nats::{self, Nats};
@@ -27,7 +26,7 @@ pub struct JetStream {
 impl JetStream {
     pub(super) fn greet_as_publisher(
         &self,
-        stream: &mut TcpStream,
+        stream: &mut Line,
         publisher: u32,
     ) -> Result<(), BenchError> {
         self.core().greet_as_publisher(stream)?;
@@ -38,7 +37,7 @@ impl JetStream {
         nats::wait_for_pong(stream)
     }
 
-    pub(super) fn greet_as_subscriber(&self, stream: &mut TcpStream) -> Result<(), BenchError> {
+    pub(super) fn greet_as_subscriber(&self, stream: &mut Line) -> Result<(), BenchError> {
         self.core().greet_as_publisher(stream)?;
         write_all(
             stream,
@@ -94,7 +93,7 @@ pub(super) fn read_replies(bytes: &[u8], answers: &mut Vec<u8>) -> Result<Replie
 }
 
 /// Asks for something and reads the answer, before any message may come.
-fn request(stream: &mut TcpStream, what: &str, body: &str) -> Result<(), BenchError> {
+fn request(stream: &mut Line, what: &str, body: &str) -> Result<(), BenchError> {
     write_all(
         stream,
         format!(

@@ -6,9 +6,9 @@
 //! client for anybody else.
 
 use std::io::{Read, Write};
-use std::net::TcpStream;
 use std::time::Duration;
 
+use client::Line;
 use serde::Serialize;
 
 use crate::error::BenchError;
@@ -77,14 +77,8 @@ impl Protocol {
     ///
     /// # Errors
     /// When the broker refuses or is silent.
-    pub fn greet_as_publisher(
-        &self,
-        stream: &mut TcpStream,
-        publisher: u32,
-    ) -> Result<(), BenchError> {
-        stream
-            .set_read_timeout(Some(GREETING_TIMEOUT))
-            .map_err(BenchError::io("read timeout"))?;
+    pub fn greet_as_publisher(&self, stream: &mut Line, publisher: u32) -> Result<(), BenchError> {
+        be_patient(stream)?;
         match self {
             Self::Nsq(nsq) => nsq.greet_as_publisher(stream),
             Self::Nats(nats) => nats.greet_as_publisher(stream),
@@ -97,10 +91,8 @@ impl Protocol {
     ///
     /// # Errors
     /// When the broker refuses or is silent.
-    pub fn greet_as_subscriber(&self, stream: &mut TcpStream) -> Result<(), BenchError> {
-        stream
-            .set_read_timeout(Some(GREETING_TIMEOUT))
-            .map_err(BenchError::io("read timeout"))?;
+    pub fn greet_as_subscriber(&self, stream: &mut Line) -> Result<(), BenchError> {
+        be_patient(stream)?;
         match self {
             Self::Nsq(nsq) => nsq.greet_as_subscriber(stream),
             Self::Nats(nats) => nats.greet_as_subscriber(stream),
@@ -232,15 +224,21 @@ impl Default for Template {
     }
 }
 
+/// Lets reads wait for as long as an answer may take, for greetings.
+fn be_patient(stream: &Line) -> Result<(), BenchError> {
+    let patient = stream.socket().set_read_timeout(Some(GREETING_TIMEOUT));
+    patient.map_err(BenchError::io("read timeout"))
+}
+
 /// Writes everything, for greetings.
-fn write_all(stream: &mut TcpStream, bytes: &[u8]) -> Result<(), BenchError> {
+fn write_all(stream: &mut Line, bytes: &[u8]) -> Result<(), BenchError> {
     stream
         .write_all(bytes)
         .map_err(BenchError::io("greet the broker"))
 }
 
 /// Reads exactly `N` bytes, for greetings.
-fn read_array<const N: usize>(stream: &mut TcpStream) -> Result<[u8; N], BenchError> {
+fn read_array<const N: usize>(stream: &mut Line) -> Result<[u8; N], BenchError> {
     let mut bytes = [0; N];
     stream
         .read_exact(&mut bytes)
@@ -249,7 +247,7 @@ fn read_array<const N: usize>(stream: &mut TcpStream) -> Result<[u8; N], BenchEr
 }
 
 /// Reads exactly `length` bytes, for greetings.
-fn read_bytes(stream: &mut TcpStream, length: usize) -> Result<Vec<u8>, BenchError> {
+fn read_bytes(stream: &mut Line, length: usize) -> Result<Vec<u8>, BenchError> {
     let mut bytes = vec![0; length];
     stream
         .read_exact(&mut bytes)
@@ -258,7 +256,7 @@ fn read_bytes(stream: &mut TcpStream, length: usize) -> Result<Vec<u8>, BenchErr
 }
 
 /// Reads up to a newline that ends within `limit` bytes, for greetings.
-fn read_line(stream: &mut TcpStream, limit: usize) -> Result<Vec<u8>, BenchError> {
+fn read_line(stream: &mut Line, limit: usize) -> Result<Vec<u8>, BenchError> {
     let mut line = Vec::new();
     while line.len() < limit {
         let [byte] = read_array(stream)?;

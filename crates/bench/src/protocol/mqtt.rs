@@ -1,8 +1,7 @@
 //! MQTT 3.1.1 with QoS 0 (no acknowledgement) or QoS 1 (PUBACK per message on both sides, which compares with NSQ's
 //! OK per PUB and FIN per message).
 
-use std::net::TcpStream;
-
+use client::Line;
 use serde::Serialize;
 
 use super::{Batch, Delivery, Replies, Template, read_array, write_all};
@@ -26,7 +25,7 @@ pub struct Mqtt {
 }
 
 impl Mqtt {
-    pub(super) fn greet_as_publisher(&self, stream: &mut TcpStream) -> Result<(), BenchError> {
+    pub(super) fn greet_as_publisher(&self, stream: &mut Line) -> Result<(), BenchError> {
         // Protocol name and level, clean session, keep-alive off, empty client id: the broker makes one up.
         let variable = b"\x00\x04MQTT\x04\x02\x00\x00\x00\x00";
         let mut bytes = vec![CONNECT, variable.len() as u8];
@@ -41,7 +40,7 @@ impl Mqtt {
         }
     }
 
-    pub(super) fn greet_as_subscriber(&self, stream: &mut TcpStream) -> Result<(), BenchError> {
+    pub(super) fn greet_as_subscriber(&self, stream: &mut Line) -> Result<(), BenchError> {
         self.greet_as_publisher(stream)?;
         let mut bytes = vec![SUBSCRIBE];
         put_length(&mut bytes, 2 + 2 + self.topic.len() + 1);

@@ -1,7 +1,6 @@
 //! NATS core protocol with `verbose: false`: a publisher gets no answer to a PUB, a subscriber acknowledges nothing.
 
-use std::net::TcpStream;
-
+use client::Line;
 use serde::Serialize;
 
 use super::{Batch, Delivery, MAX_LINE_BYTES, Replies, Template, read_line, write_all};
@@ -15,7 +14,7 @@ pub struct Nats {
 }
 
 impl Nats {
-    pub(super) fn greet_as_publisher(&self, stream: &mut TcpStream) -> Result<(), BenchError> {
+    pub(super) fn greet_as_publisher(&self, stream: &mut Line) -> Result<(), BenchError> {
         let info = read_line(stream, MAX_LINE_BYTES)?;
         if !info.starts_with(b"INFO ") {
             return Err(BenchError::protocol("nats", "the greeting is not INFO"));
@@ -27,7 +26,7 @@ impl Nats {
         wait_for_pong(stream)
     }
 
-    pub(super) fn greet_as_subscriber(&self, stream: &mut TcpStream) -> Result<(), BenchError> {
+    pub(super) fn greet_as_subscriber(&self, stream: &mut Line) -> Result<(), BenchError> {
         self.greet_as_publisher(stream)?;
         write_all(
             stream,
@@ -108,7 +107,7 @@ fn control_line(line: &[u8], answers: &mut Vec<u8>) -> Result<(), BenchError> {
     Ok(())
 }
 
-pub(super) fn wait_for_pong(stream: &mut TcpStream) -> Result<(), BenchError> {
+pub(super) fn wait_for_pong(stream: &mut Line) -> Result<(), BenchError> {
     let mut answers = Vec::new();
     loop {
         let line = read_line(stream, MAX_LINE_BYTES)?;

@@ -1,7 +1,6 @@
 //! NSQ V2 as publisher and as subscriber; the bytes are `wire`'s.
 
-use std::net::TcpStream;
-
+use client::Line;
 use serde::Serialize;
 use serde_json::json;
 use wire::{Frame, FrameDecoded, command};
@@ -38,7 +37,7 @@ pub struct Nsq {
 }
 
 impl Nsq {
-    pub(super) fn greet_as_publisher(&self, stream: &mut TcpStream) -> Result<(), BenchError> {
+    pub(super) fn greet_as_publisher(&self, stream: &mut Line) -> Result<(), BenchError> {
         let mut request = json!({
             "client_id": "bench-publisher", "feature_negotiation": true, "heartbeat_interval": -1,
         });
@@ -57,7 +56,7 @@ impl Nsq {
         Ok(())
     }
 
-    pub(super) fn greet_as_subscriber(&self, stream: &mut TcpStream) -> Result<(), BenchError> {
+    pub(super) fn greet_as_subscriber(&self, stream: &mut Line) -> Result<(), BenchError> {
         // nsqd refuses SUB without heartbeats, so they are only made rare.
         let mut request = json!({
             "client_id": "bench-subscriber", "feature_negotiation": true, "heartbeat_interval": 60_000,
@@ -143,14 +142,14 @@ pub(super) fn read_messages(
 }
 
 /// Sends the magic and IDENTIFY, and returns the answer.
-fn identify(stream: &mut TcpStream, request: &serde_json::Value) -> Result<Vec<u8>, BenchError> {
+fn identify(stream: &mut Line, request: &serde_json::Value) -> Result<Vec<u8>, BenchError> {
     let mut bytes = wire::MAGIC_V2.to_vec();
     command::put_identify(&mut bytes, request.to_string().as_bytes());
     write_all(stream, &bytes)?;
     read_response(stream)
 }
 
-fn read_response(stream: &mut TcpStream) -> Result<Vec<u8>, BenchError> {
+fn read_response(stream: &mut Line) -> Result<Vec<u8>, BenchError> {
     use std::io::Read;
     let size: [u8; 4] = read_array(stream)?;
     let body_bytes = u32::from_be_bytes(size);

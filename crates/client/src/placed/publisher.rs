@@ -5,7 +5,6 @@
 //! answers heartbeats and moves when it is told to. Connecting and asking the controller block, so
 //! each runs in a short-lived thread of its own.
 
-mod line;
 mod service;
 
 use std::fmt;

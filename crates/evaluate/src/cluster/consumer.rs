@@ -62,7 +62,7 @@ impl Consumer {
     pub fn at(broker: SocketAddr, topic: &str, channel: &str) -> Result<Consumer, BenchError> {
         let mut consumer = Consumer::new(broker, topic, channel);
         consumer.lookup = None;
-        let subscriber = Subscriber::connect(broker, &consumer.protocol)?;
+        let subscriber = Subscriber::connect(broker, &consumer.protocol, None)?;
         consumer.connections.insert(broker, subscriber);
         Ok(consumer)
     }
@@ -91,7 +91,7 @@ impl Consumer {
                     continue;
                 }
                 // One that refuses is tried again with the next look.
-                if let Ok(subscriber) = Subscriber::connect(address, &self.protocol) {
+                if let Ok(subscriber) = Subscriber::connect(address, &self.protocol, None) {
                     self.connections.insert(address, subscriber);
                 }
             }

@@ -20,7 +20,10 @@ fn batch(number: u64, is_synced: bool, is_word_wanted: bool) -> LogOrder {
         is_word_wanted,
         messages: Segment::default(),
         standings: Vec::new(),
-        steps: vec![LogStep::Finished { channel: 1, id: number }],
+        steps: vec![LogStep::Finished {
+            channel: 1,
+            id: number,
+        }],
         adopted: Vec::new(),
     }))
 }

@@ -1,19 +1,21 @@
 //! The thread behind a placed publisher: does what the follower says.
 
-use std::io::{self, ErrorKind, Read};
+use std::io::{self, ErrorKind, Read, Write};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, MutexGuard};
+use std::time::Duration;
 
 use clock::Instant;
+use credentials::Trust;
 
-use super::line::Line;
 use super::{Guarded, Shared};
 use crate::error::ClientError;
+use crate::line::Line;
 use crate::placed::ConnectionId;
 use crate::placed::controller::Controller;
-use crate::placed::follower::{Action, Answer, Follower};
+use crate::placed::follower::{Action, Answer, Follower, MAKE_TIMEOUT};
 use crate::placed::options::PlacedOptions;
 use crate::placed::sockets::{Interest, wait};
 
@@ -129,7 +131,7 @@ impl Service {
                 } => {
                     let options = Arc::clone(&self.options);
                     let refused = self.aside(move || {
-                        News::Connected(connection, Line::open(&address, options.trust.clone()))
+                        News::Connected(connection, open(&address, options.trust.as_ref()))
                     });
                     if let Err(error) = refused {
                         follower.closed(self.shared.clock.now(), connection, &error.to_string());
@@ -222,6 +224,14 @@ impl Service {
         state.failure = Some(error.to_string());
         self.shared.changed.notify_all();
     }
+}
+
+/// Connects; blocks for as long as a link may take.
+fn open(address: &str, trust: Option<&Trust>) -> Result<Line, ClientError> {
+    let line = Line::open(address, trust, MAKE_TIMEOUT - Duration::from_millis(500))?;
+    line.unblock()
+        .map_err(ClientError::io("prepare the socket"))?;
+    Ok(line)
 }
 
 fn is_passing(error: &io::Error) -> bool {

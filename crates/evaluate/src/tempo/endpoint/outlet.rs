@@ -5,16 +5,17 @@
 //! written at once: in NSQ one MPUB or several PUBs, as configured, and in NATS several PUBs.
 
 use std::io::Read;
-use std::net::{Ipv4Addr, TcpStream};
+use std::net::Ipv4Addr;
 use std::time::Duration;
 
+use client::Line;
 use client::tempo::{Node, NodeOptions, PublicationOptions, TopicPublisher};
 
 use super::client_failed;
 use crate::tempo::way::Way;
 use bench::BenchError;
 use bench::protocol::Protocol;
-use bench::publishers::{connect, is_transient, write_some};
+use bench::publishers::{connect, is_transient, unblock, write_some};
 use bench::sys;
 
 /// How long a publisher looks for its subscriber.
@@ -53,7 +54,7 @@ pub struct StreamOutlet {
 }
 
 struct Connection {
-    stream: TcpStream,
+    stream: Line,
     /// Start of an answer whose end has not arrived.
     partial: Vec<u8>,
 }
@@ -100,11 +101,9 @@ impl Outlet {
             return Ok(Self::Tempo { publisher, _node });
         };
         let open = |_| {
-            let mut stream = connect(address)?;
+            let mut stream = connect(address, None)?;
             protocol.greet_as_publisher(&mut stream, 0)?;
-            stream
-                .set_nonblocking(true)
-                .map_err(BenchError::io("make a connection non-blocking"))?;
+            unblock(&stream)?;
             let partial = Vec::new();
             Ok(Connection { stream, partial })
         };

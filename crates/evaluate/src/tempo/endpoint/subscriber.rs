@@ -120,7 +120,7 @@ fn subscribe_streams(subscribing: &Subscribing) -> Result<Source, BenchError> {
         let Some((address, protocol)) = subscribing.way.protocol(topic) else {
             return Err(BenchError::Options("the way is Tempo's".to_owned()));
         };
-        let subscriber = Subscriber::connect(address, &protocol)?;
+        let subscriber = Subscriber::connect(address, &protocol, None)?;
         let count = Arc::new(AtomicU64::new(0));
         let (counted, failure) = (Arc::clone(&count), Arc::clone(&failure));
         let echoer = Echoer::bind("127.0.0.1:0").map_err(client_failed)?;

@@ -1,7 +1,7 @@
 //! Three publishers at one broker and seven at another, each of which sends as soon as its last message was accepted.
 
 use std::io::{ErrorKind, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -18,6 +18,7 @@ use crate::judged::{Judged, verdict};
 use bench::BenchError;
 use bench::protocol::nsq::{Acknowledgement, Nsq};
 use bench::protocol::{Batch, Protocol, Template};
+use bench::publishers::connect;
 use bench::stamp::Stamp;
 use bench::subscriber::Subscriber;
 use bench::sys::{monotonic_ns, pause_for};
@@ -136,12 +137,10 @@ fn protocol() -> Protocol {
 fn publish(address: SocketAddr, is_over: &AtomicBool) -> Result<(), BenchError> {
     let protocol = protocol();
     let io = BenchError::io;
-    let mut stream = TcpStream::connect(address).map_err(io("connect a publisher"))?;
-    stream.set_nodelay(true).map_err(io("set up a publisher"))?;
+    let mut stream = connect(address, None)?;
     protocol.greet_as_publisher(&mut stream, 0)?;
-    stream
-        .set_read_timeout(Some(PATIENCE))
-        .map_err(io("set up a publisher"))?;
+    let patient = stream.socket().set_read_timeout(Some(PATIENCE));
+    patient.map_err(io("set up a publisher"))?;
     let mut template: Template = protocol.template(&Batch {
         messages: 1,
         body_bytes: 100,
@@ -182,7 +181,7 @@ fn publish(address: SocketAddr, is_over: &AtomicBool) -> Result<(), BenchError> 
 }
 
 fn subscribe(address: SocketAddr, is_over: &AtomicBool) -> Result<(), BenchError> {
-    let mut subscriber = Subscriber::connect(address, &protocol())?;
+    let mut subscriber = Subscriber::connect(address, &protocol(), None)?;
     while !is_over.load(Ordering::Relaxed) {
         let came = subscriber.read(&mut |_: bench::protocol::Delivery<'_>, _: u64| {})?;
         subscriber.answer(monotonic_ns())?;
