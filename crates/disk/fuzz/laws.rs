@@ -8,7 +8,7 @@
 
 use disk::{
     FileName, Message, Owner, PREAMBLE_BYTES, Piece, Progress, QueuePiece, QueueRecords, Salt,
-    Shelf, ShelfConfig, Simulated, Stamps, Volume, scan,
+    Shelf, ShelfConfig, Simulated, Stamps, Step, Steps, Volume, scan,
 };
 
 const CONFIG: ShelfConfig = ShelfConfig {
@@ -27,6 +27,26 @@ pub fn check_read(input: &[u8]) {
     check_scan(input, name.salt);
     let disk = Simulated::with_files([(name.to_string(), input.to_vec())]);
     check_open(disk, |_, _| {});
+}
+
+/// Any bytes as what a log says of its messages: once as they are, once with small numbers and letters in them, so that more of
+/// them are steps.
+pub fn check_steps(input: &[u8]) {
+    let likely: Vec<u8> = input
+        .iter()
+        .map(|&byte| if byte < 128 { byte % 12 } else { b'a' })
+        .collect();
+    for payload in [input, &likely] {
+        let steps: Vec<Step> = Steps::of_payload(payload).collect();
+        let mut written = Vec::new();
+        for step in &steps {
+            step.push_to(&mut written);
+        }
+        // Nothing is understood but what was written so, from the beginning on.
+        assert_eq!(written, payload[..written.len()]);
+        let cut = &payload[..payload.len() / 2];
+        assert!(steps.starts_with(&Steps::of_payload(cut).collect::<Vec<_>>()));
+    }
 }
 
 /// A good file to which things were done: each three bytes of the input are a place and a byte to be written there; what is left over

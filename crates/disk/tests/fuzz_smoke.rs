@@ -18,6 +18,11 @@ fn damaged_files() {
 }
 
 #[test]
+fn steps_of_logs() {
+    run("steps", 120, laws::check_steps);
+}
+
+#[test]
 fn files_of_nsqd() {
     run("diskqueue", 200, laws::check_diskqueue);
 }

@@ -92,7 +92,8 @@ impl Step {
         !matches!(self, Step::Emptied(_) | Step::Begins(_))
     }
 
-    pub(crate) fn push_to(&self, bytes: &mut Vec<u8>) {
+    /// Appends it as [`Steps`] reads it.
+    pub fn push_to(&self, bytes: &mut Vec<u8>) {
         match self {
             Step::Channel(number, name) => {
                 bytes.push(CHANNEL);
