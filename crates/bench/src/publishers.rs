@@ -8,7 +8,7 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use client::{Line, Trust};
+use client::{Line, OutputBuffer, Trust};
 
 use crate::error::BenchError;
 use crate::generator::Target;
@@ -182,7 +182,11 @@ impl Publishers {
 
 impl Connection {
     fn open(target: &Target, publisher: u32) -> Result<Self, BenchError> {
-        let mut stream = connect(target.address, target.trust.as_ref())?;
+        let mut stream = connect(
+            target.address,
+            target.trust.as_ref(),
+            OutputBuffer::default(),
+        )?;
         target.protocol.greet_as_publisher(&mut stream, publisher)?;
         unblock(&stream)?;
         Ok(Self {
@@ -199,12 +203,16 @@ impl Connection {
     }
 }
 
-/// A blocking connection without Nagle's delay, within TLS where there is trust.
+/// A blocking connection without Nagle's delay, within TLS where there is trust. Brokers that speak TLS are told of `buffer`.
 ///
 /// # Errors
 /// When the broker does not accept it.
-pub fn connect(address: SocketAddr, trust: Option<&Trust>) -> Result<Line, BenchError> {
-    let line = Line::open(&address.to_string(), trust, CONNECT_TIMEOUT);
+pub fn connect(
+    address: SocketAddr,
+    trust: Option<&Trust>,
+    buffer: OutputBuffer,
+) -> Result<Line, BenchError> {
+    let line = Line::open(&address.to_string(), trust, buffer, CONNECT_TIMEOUT);
     line.map_err(|error| BenchError::protocol("connection", format!("{address}: {error}")))
 }
 

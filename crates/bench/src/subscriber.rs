@@ -43,7 +43,7 @@ impl Subscriber {
         protocol: &Protocol,
         trust: Option<&Trust>,
     ) -> Result<Self, BenchError> {
-        let mut stream = connect(address, trust)?;
+        let mut stream = connect(address, trust, protocol.subscriber_buffer())?;
         protocol.greet_as_subscriber(&mut stream)?;
         unblock(&stream)?;
         Ok(Self {

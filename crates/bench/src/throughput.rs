@@ -8,7 +8,7 @@ use std::io::Read;
 use std::os::fd::AsRawFd;
 use std::time::Duration;
 
-use client::Line;
+use client::{Line, OutputBuffer};
 use serde::Serialize;
 
 use crate::cpu_time::{CpuReading, CpuUse};
@@ -129,7 +129,11 @@ impl Pump {
         subscriber: Subscriber,
         measure: Duration,
     ) -> Result<Self, BenchError> {
-        let mut stream = connect(target.address, target.trust.as_ref())?;
+        let mut stream = connect(
+            target.address,
+            target.trust.as_ref(),
+            OutputBuffer::default(),
+        )?;
         target.protocol.greet_as_publisher(&mut stream, 0)?;
         unblock(&stream)?;
         let batch = Batch {

@@ -1,5 +1,6 @@
 //! A controller, a broker and clients that speak nothing but TLS with one another, and prove themselves by certificates.
 
+use std::io::Read as _;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -272,4 +273,32 @@ fn a_broker_without_tls_is_told_nothing_but_the_wish_for_it() {
     let refused = Publisher::connect(tcp.as_str(), options);
     assert!(matches!(refused, Err(ClientError::NoTls)));
     broker.stop();
+}
+
+/// nsqd that is told within TLS how to buffer goes on in plaintext.
+#[test]
+fn how_output_is_buffered_is_said_before_tls() {
+    let keys = Keys::new("buffer");
+    let listener = std::net::TcpListener::bind(LOOPBACK).expect("a free port");
+    let tcp = listener.local_addr().expect("bound").to_string();
+    let heard = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().expect("a client");
+        let mut beginning = [0; wire::MAGIC_V2.len() + b"IDENTIFY\n".len() + 4];
+        stream.read_exact(&mut beginning).expect("a command");
+        let length = beginning.last_chunk().copied().map(u32::from_be_bytes);
+        let mut body = vec![0; length.expect("it is long enough") as usize];
+        stream.read_exact(&mut body).expect("its body");
+        serde_json::from_slice::<serde_json::Value>(&body).expect("JSON")
+    });
+    let options = SubscriberOptions {
+        tls: Some(Tls::new(keys.trust(None), &tcp)),
+        output_buffer_timeout: Some(Duration::ZERO),
+        ..SubscriberOptions::default()
+    };
+    let nobody = Subscriber::connect(tcp.as_str(), TOPIC, "archive", options);
+    assert!(nobody.is_err(), "the connection ends");
+    let heard = heard.join().expect("it heard a command");
+    assert_eq!(heard["tls_v1"], true, "{heard}");
+    assert_eq!(heard["output_buffer_size"], -1, "{heard}");
+    assert_eq!(heard["output_buffer_timeout"], -1, "{heard}");
 }

@@ -11,7 +11,7 @@ use api::Token;
 use wire::identify::{Identify, ServerFeatures};
 use wire::{Frame, FrameDecoded, command};
 
-use crate::encryption::{Stream, Tls};
+use crate::encryption::{OutputBuffer, Stream, Tls};
 use crate::error::ClientError;
 
 /// Largest frame accepted from a broker.
@@ -44,11 +44,17 @@ impl Connection {
         stream
             .set_write_timeout(Some(timeout))
             .map_err(ClientError::io("set the write timeout"))?;
-        let stream = Stream::new(stream, tls, timeout)?;
-        let mut bytes = match stream.is_greeted() {
-            true => Vec::new(),
-            false => wire::MAGIC_V2.to_vec(),
+        let mut identify = identify.clone();
+        let buffer = OutputBuffer {
+            size: identify.output_buffer_size,
+            timeout: identify.output_buffer_timeout,
         };
+        let stream = Stream::new(stream, tls, buffer, timeout)?;
+        let mut bytes = Vec::new();
+        match stream.is_greeted() {
+            true => identify.output_buffer_size = 0,
+            false => bytes.extend_from_slice(wire::MAGIC_V2),
+        }
         let mut connection = Self {
             stream,
             buffer: vec![0; INITIAL_BUFFER_BYTES],

@@ -1,7 +1,8 @@
 //! TLS of connections to brokers: agreed on in IDENTIFY, as NSQ has it.
 //!
-//! A first IDENTIFY asks for TLS and nothing else; the broker says yes, both shake hands, and the broker's OK comes within TLS. What
-//! a client has to say of itself, it says in a second one, which no listener on the way reads.
+//! A first IDENTIFY asks for TLS and says how output is to be buffered: nsqd, told so within TLS, would go on in plaintext. The broker
+//! says yes, both shake hands, and the broker's OK comes within TLS. What a client has to say of itself, it says in a second one, which
+//! no listener on the way reads.
 
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
@@ -25,6 +26,23 @@ pub struct Tls {
     host: String,
 }
 
+/// How a broker is to buffer what it sends, as IDENTIFY has it; 0 and 0: as it does by default.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct OutputBuffer {
+    /// `output_buffer_size`, bytes; -1: none.
+    pub size: i64,
+    /// `output_buffer_timeout`, milliseconds; -1: no limit.
+    pub timeout: i64,
+}
+
+impl OutputBuffer {
+    /// Everything is sent at once.
+    pub const NONE: OutputBuffer = OutputBuffer {
+        size: -1,
+        timeout: -1,
+    };
+}
+
 /// A connection within TLS.
 pub(crate) type Encrypted = StreamOwned<ClientConnection, TcpStream>;
 
@@ -44,6 +62,7 @@ impl Tls {
     pub(crate) fn agree(
         &self,
         mut stream: TcpStream,
+        buffer: OutputBuffer,
         timeout: Duration,
     ) -> Result<Encrypted, ClientError> {
         let failed = |what| ClientError::io(what);
@@ -55,6 +74,8 @@ impl Tls {
             user_agent: concat!("srtm-client/", env!("CARGO_PKG_VERSION")).to_owned(),
             feature_negotiation: true,
             tls_v1: true,
+            output_buffer_size: buffer.size,
+            output_buffer_timeout: buffer.timeout,
             ..Identify::default()
         };
         let mut bytes = wire::MAGIC_V2.to_vec();
@@ -114,15 +135,16 @@ pub(crate) enum Stream {
 }
 
 impl Stream {
-    /// Agrees on TLS where there is `tls`; nothing was said on the socket.
+    /// Agrees on TLS where there is `tls`; nothing was said on the socket. Without TLS, `buffer` is still to be said.
     pub(crate) fn new(
         socket: TcpStream,
         tls: Option<&Tls>,
+        buffer: OutputBuffer,
         timeout: Duration,
     ) -> Result<Stream, ClientError> {
         Ok(match tls {
             None => Stream::Plain(socket),
-            Some(tls) => Stream::Encrypted(Box::new(tls.agree(socket, timeout)?)),
+            Some(tls) => Stream::Encrypted(Box::new(tls.agree(socket, buffer, timeout)?)),
         })
     }
 

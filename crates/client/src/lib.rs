@@ -37,7 +37,7 @@ pub mod tempo;
 
 pub use credentials::Trust;
 pub use echo::{EchoListener, Echoer};
-pub use encryption::Tls;
+pub use encryption::{OutputBuffer, Tls};
 pub use error::ClientError;
 pub use line::Line;
 pub use placed::{PlacedOptions, PlacedPublisher};

@@ -8,7 +8,7 @@ use std::time::Duration;
 use credentials::Trust;
 
 use crate::connection::connect;
-use crate::encryption::{Encrypted, Stream, Tls};
+use crate::encryption::{Encrypted, OutputBuffer, Stream, Tls};
 use crate::error::ClientError;
 
 /// A connection to a broker: what is written are NSQ's bytes, magic first, whether TLS was agreed on before or not.
@@ -23,19 +23,21 @@ pub struct Line {
 
 impl Line {
     /// Connects to `host:port` and agrees on TLS where there is `trust`, without Nagle's delay; each step takes `timeout` at most.
+    /// Within TLS the broker has heard of `buffer`; otherwise IDENTIFY is to say it.
     ///
     /// # Errors
     /// When the broker does not accept the connection, offers no TLS, or is not believed.
     pub fn open(
         address: &str,
         trust: Option<&Trust>,
+        buffer: OutputBuffer,
         timeout: Duration,
     ) -> Result<Line, ClientError> {
         let socket = connect(address, timeout)?;
         let nodelay = socket.set_nodelay(true);
         nodelay.map_err(ClientError::io("prepare the socket"))?;
         let tls = trust.map(|trust| Tls::new(trust.clone(), address));
-        let stream = Stream::new(socket, tls.as_ref(), timeout)?;
+        let stream = Stream::new(socket, tls.as_ref(), buffer, timeout)?;
         let known_bytes = match stream.is_greeted() {
             true => wire::MAGIC_V2.len(),
             false => 0,

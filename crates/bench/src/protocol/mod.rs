@@ -8,7 +8,7 @@
 use std::io::{Read, Write};
 use std::time::Duration;
 
-use client::Line;
+use client::{Line, OutputBuffer};
 use serde::Serialize;
 
 use crate::error::BenchError;
@@ -98,6 +98,14 @@ impl Protocol {
             Self::Nats(nats) => nats.greet_as_subscriber(stream),
             Self::JetStream(jetstream) => jetstream.greet_as_subscriber(stream),
             Self::Mqtt(mqtt) => mqtt.greet_as_subscriber(stream),
+        }
+    }
+
+    /// What a broker is told of the subscriber's output.
+    pub fn subscriber_buffer(&self) -> OutputBuffer {
+        match self {
+            Self::Nsq(nsq) if nsq.unbuffered => OutputBuffer::NONE,
+            _ => OutputBuffer::default(),
         }
     }
 

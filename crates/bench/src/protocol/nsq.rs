@@ -61,7 +61,7 @@ impl Nsq {
         let mut request = json!({
             "client_id": "bench-subscriber", "feature_negotiation": true, "heartbeat_interval": 60_000,
         });
-        if self.unbuffered {
+        if self.unbuffered && !stream.is_encrypted() {
             request["output_buffer_size"] = json!(-1);
             request["output_buffer_timeout"] = json!(-1);
         }

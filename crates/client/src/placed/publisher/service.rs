@@ -11,6 +11,7 @@ use clock::Instant;
 use credentials::Trust;
 
 use super::{Guarded, Shared};
+use crate::encryption::OutputBuffer;
 use crate::error::ClientError;
 use crate::line::Line;
 use crate::placed::ConnectionId;
@@ -228,7 +229,8 @@ impl Service {
 
 /// Connects; blocks for as long as a link may take.
 fn open(address: &str, trust: Option<&Trust>) -> Result<Line, ClientError> {
-    let line = Line::open(address, trust, MAKE_TIMEOUT - Duration::from_millis(500))?;
+    let timeout = MAKE_TIMEOUT - Duration::from_millis(500);
+    let line = Line::open(address, trust, OutputBuffer::default(), timeout)?;
     line.unblock()
         .map_err(ClientError::io("prepare the socket"))?;
     Ok(line)

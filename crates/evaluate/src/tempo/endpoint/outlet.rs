@@ -8,8 +8,8 @@ use std::io::Read;
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
-use client::Line;
 use client::tempo::{Node, NodeOptions, PublicationOptions, TopicPublisher};
+use client::{Line, OutputBuffer};
 
 use super::client_failed;
 use crate::tempo::way::Way;
@@ -101,7 +101,7 @@ impl Outlet {
             return Ok(Self::Tempo { publisher, _node });
         };
         let open = |_| {
-            let mut stream = connect(address, None)?;
+            let mut stream = connect(address, None, OutputBuffer::default())?;
             protocol.greet_as_publisher(&mut stream, 0)?;
             unblock(&stream)?;
             let partial = Vec::new();

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use api::view::TopicSpec;
+use client::OutputBuffer;
 use limit::{OnExceed, SharePolicy};
 use serde::{Deserialize, Serialize};
 use sim::experiment::Verdict;
@@ -137,7 +138,7 @@ fn protocol() -> Protocol {
 fn publish(address: SocketAddr, is_over: &AtomicBool) -> Result<(), BenchError> {
     let protocol = protocol();
     let io = BenchError::io;
-    let mut stream = connect(address, None)?;
+    let mut stream = connect(address, None, OutputBuffer::default())?;
     protocol.greet_as_publisher(&mut stream, 0)?;
     let patient = stream.socket().set_read_timeout(Some(PATIENCE));
     patient.map_err(io("set up a publisher"))?;
