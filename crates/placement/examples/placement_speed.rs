@@ -56,10 +56,8 @@ const ROWS: [Row; 5] = [
 
 fn main() {
     println!("{PUBLISHERS} publishers, {BROKERS} brokers, all of them used; seconds, best of 5");
-    println!(
-        "{:36}{:>10}{:>10}{:>10}{:>10}",
-        "", "lb", "conc", "max-min", "srtm"
-    );
+    let names = Policy::ALL.map(|policy| format!("{policy:>10}"));
+    println!("{:36}{}", "", names.concat());
     for row in ROWS {
         print!("{:36}", row.name);
         let publishers = publishers(&row);

@@ -95,9 +95,9 @@ pub(crate) fn distribute_counting(
     let demand = Demand::new(question, work);
     let supply = Supply::new(question, &demand);
     let everything = supply.order.len();
-    let (fewest, is_enough) = match question.policy {
-        Policy::Lb => (everything, supply.holds(everything, demand.rate)),
-        _ => supply.fewest(demand.rate, question.k_min),
+    let (fewest, is_enough) = match question.policy.takes_all_brokers() {
+        true => (everything, supply.holds(everything, demand.rate)),
+        false => supply.fewest(demand.rate, question.k_min),
     };
     let mut attempt = |count: usize| Attempt::new(question, &demand, &supply, count, work);
     if !is_enough {
@@ -126,9 +126,9 @@ impl Attempt {
         work: &mut Work,
     ) -> Self {
         let brokers = &supply.order[..count];
-        let base_of = |&broker: &usize| match question.policy {
-            Policy::Conc => supply.carried[broker] + question.brokers[broker].load,
-            _ => supply.carried[broker],
+        let base_of = |&broker: &usize| match question.policy.levels_total_load() {
+            true => supply.carried[broker] + question.brokers[broker].load,
+            false => supply.carried[broker],
         };
         let bases: Vec<f64> = brokers.iter().map(base_of).collect();
         let rooms: Vec<f64> = brokers

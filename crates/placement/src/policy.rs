@@ -28,7 +28,7 @@ pub enum Policy {
 
 /// A word that names no [`Policy`].
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("policy {0:?} is unknown: use one of lb, conc, max-min, srtm")]
+#[error("policy {0:?} is unknown: use one of {words}", words = Policy::ALL.map(Policy::as_str).join(", "))]
 pub struct UnknownPolicy(pub String);
 
 impl Policy {
@@ -38,7 +38,28 @@ impl Policy {
     /// Whether it divides every correlation group over the brokers; the others know no groups.
     #[must_use]
     pub const fn divides_groups(self) -> bool {
-        matches!(self, Policy::Srtm)
+        match self {
+            Policy::Lb | Policy::Conc | Policy::MaxMin => false,
+            Policy::Srtm => true,
+        }
+    }
+
+    /// Whether it takes all brokers that are available; the others take as few as have room.
+    #[must_use]
+    pub const fn takes_all_brokers(self) -> bool {
+        match self {
+            Policy::Lb => true,
+            Policy::Conc | Policy::MaxMin | Policy::Srtm => false,
+        }
+    }
+
+    /// Whether it makes the total loads of its brokers equal, other topics included; the others look at their own topic only.
+    #[must_use]
+    pub const fn levels_total_load(self) -> bool {
+        match self {
+            Policy::Conc => true,
+            Policy::Lb | Policy::MaxMin | Policy::Srtm => false,
+        }
     }
 
     /// The word for it in flags, JSON and results.

@@ -326,3 +326,16 @@ fn limit(
 fn nanos(span: Duration) -> u64 {
     u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn a_spec_may_name_every_policy() {
+        let known = BTreeSet::from(Policy::ALL.map(Policy::as_str));
+        assert_eq!(BTreeSet::from(workload::POLICIES), known);
+    }
+}

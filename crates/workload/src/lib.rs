@@ -11,4 +11,4 @@ pub mod trace;
 
 pub use arrival::{Arrival, Arrivals, PublisherProfile};
 pub use error::{Place, SpecError};
-pub use spec::{Class, Cluster, Failure, Pattern, Ramp, Spec, Topic};
+pub use spec::{Class, Cluster, Failure, POLICIES, Pattern, Ramp, Spec, Topic};

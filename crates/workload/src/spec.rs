@@ -14,6 +14,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::SpecError;
 
+pub use check::POLICIES;
+
 pub(crate) use check::MAX_PUBLISHERS;
 
 /// A load, complete with its seed: the same spec gives the same arrivals.

@@ -4,6 +4,7 @@ mod at_broker;
 mod at_controller;
 mod profile;
 
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand};
 use kernel::{CpuShare, KernelError};
 use limit::{Burst, Gossip, InvalidLimit, JudgedBy, Limit, OnExceed, Rate, SharePolicy, Unit};
@@ -102,8 +103,8 @@ pub(crate) struct SetFlags {
     /// Promise: 99 % of the messages take at most this long, end to end.
     #[arg(long, value_name = "DURATION")]
     slo_p99: Option<GoDuration>,
-    /// Policy that distributes publishers over brokers: srtm, max-min, conc or lb.
-    #[arg(long, default_value = "srtm")]
+    /// Policy that distributes publishers over brokers.
+    #[arg(long, default_value_t, value_parser = policies())]
     policy: Policy,
     /// How to fit the distribution to the promise: replay (simulate one recorded window) or measure
     /// (try it window by window).
@@ -193,6 +194,12 @@ pub(crate) fn run(command: TopicCommand) -> Result<(), Failure> {
             None => at_controller::rm(&flags.whom.controller, &flags),
         },
     }
+}
+
+/// The words of policies, and what they stand for.
+fn policies() -> impl TypedValueParser<Value = Policy> {
+    let words = PossibleValuesParser::new(Policy::ALL.map(Policy::as_str));
+    words.try_map(|word| word.parse::<Policy>())
 }
 
 fn refuse_what_is_not_there(flags: &SetFlags) -> Result<(), Failure> {

@@ -30,7 +30,8 @@ const MIN_ON: Duration = Duration::from_millis(1);
 /// How much longer than on a publisher may be off.
 const MAX_OFF_PER_ON: u32 = 1_000_000;
 
-const POLICIES: [&str; 4] = ["srtm", "max-min", "conc", "lb"];
+/// The words that a topic's policy may be, as the Load Distributor knows them.
+pub const POLICIES: [&str; 4] = ["srtm", "max-min", "conc", "lb"];
 const FITS: [&str; 2] = ["replay", "measure"];
 
 /// Something wrong, with its place in terms of keys.

@@ -327,7 +327,7 @@ const WRONG: &[(&str, &str)] = &[
     ),
     (
         "[topic]\npolicy = \"rtm\"",
-        "line 5, column 1: topic.policy: \"rtm\" is unknown: write one of srtm, max-min, conc, lb",
+        "line 5, column 1: topic.policy: \"rtm\" is unknown: write one of srtm",
     ),
     (
         "[topic]\nfit = \"guess\"",

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 
-use crate::{Class, Cluster, Failure, Pattern, Ramp, Spec, SpecError, Topic};
+use crate::{Class, Cluster, Failure, POLICIES, Pattern, Ramp, Spec, SpecError, Topic};
 
 fn span(most_ms: u64) -> impl Strategy<Value = Duration> {
     (1..=most_ms * 1_000_000).prop_map(Duration::from_nanos)
@@ -63,10 +63,7 @@ fn class() -> impl Strategy<Value = Class> {
 
 fn topic() -> impl Strategy<Value = Topic> {
     let limit = proptest::option::of((1e-3f64..1e9, 1.0f64..1e6));
-    let words = (
-        proptest::sample::select(&["srtm", "max-min", "conc", "lb"]),
-        any::<bool>(),
-    );
+    let words = (proptest::sample::select(&POLICIES[..]), any::<bool>());
     let promise = (span(10_000), 1e-3f64..99.999, span(100_000));
     (limit, 1.0f64..10.0, words, promise, any::<bool>()).prop_map(
         |(limit, headroom, (policy, is_measured), (slo, percentile, window), adaptor)| Topic {
