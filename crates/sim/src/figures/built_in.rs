@@ -4,7 +4,7 @@ use super::definition::Figure;
 use crate::experiment::ExperimentError;
 
 /// Names and texts of the files in `experiments/`.
-const FIGURES: [(&str, &str); 7] = [
+pub(super) const FIGURES: [(&str, &str); 7] = [
     ("fig6", include_str!("../../../../experiments/fig6.toml")),
     ("fig7", include_str!("../../../../experiments/fig7.toml")),
     ("fig8", include_str!("../../../../experiments/fig8.toml")),
