@@ -3,14 +3,16 @@
 //! Until the log says that it is whole, segments count: a start that finds such a log does the rest, and takes once what is in both.
 
 use disk::{
-    DiskError, Entry, Folder, Logged, Logs, LogsOpened, Message, OWN_QUEUE, Opened, Owner, Shelf,
+    DiskError, Entry, Folder, Logged, Logs, LogsOpened, Message, OWN_QUEUE, Opened, Owner,
     Standing, Step,
 };
 use wire::ChannelName;
 
+use super::segments::Segments;
+
 /// Copies the segments of a queue that has that number in the log of its topic, but for messages that it has there already.
 pub(super) fn adopt(
-    shelf: &mut Shelf<Folder>,
+    shelf: &mut Segments,
     logs: &mut Logs<Folder>,
     owner: &Owner,
     queue: u32,
@@ -46,7 +48,7 @@ pub(super) fn adopt(
 
 /// Makes logs whole whose broker ended before they were.
 pub(super) fn finish(
-    shelf: &mut Shelf<Folder>,
+    shelf: &mut Segments,
     opened: &Opened,
     logs: &mut Logs<Folder>,
     logged: &mut LogsOpened,

@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use disk::{DiskError, Folder, Logs, LogsConfig, LogsOpened, Opened, Owner, Shelf, Waiting};
+use disk::{DiskError, Folder, Logs, LogsConfig, LogsOpened, Opened, Owner, Waiting};
 use rustc_hash::FxHashMap;
 use topics::{KnownLog, Outside, QueueName};
 
+use super::segments::Segments;
 use super::state::BacklogHealth;
 use super::{BacklogConfig, Found, LOGS_FOLDER_NAME, tell_of_file};
 
@@ -38,7 +39,7 @@ pub(super) fn open_logs(
 }
 
 /// What queues of topics with a log had put on the shelf is in the log as well.
-pub(super) fn forget_logged(shelf: &mut Shelf<Folder>, opened: &mut Opened, logged: &LogsOpened) {
+pub(super) fn forget_logged(shelf: &mut Segments, opened: &mut Opened, logged: &LogsOpened) {
     let has_log = |owner: &Owner| logged.topics.iter().any(|log| log.topic == owner.topic);
     for (owner, _) in opened.owners.extract_if(.., |(owner, _)| has_log(owner)) {
         shelf.forget_all(&owner);

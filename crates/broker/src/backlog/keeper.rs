@@ -5,12 +5,13 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
 use clock::Instant;
-use disk::{Contents, DiskError, Folder, Shelf};
+use disk::{Contents, DiskError};
 use topics::{BacklogAnswer, BacklogOrder, BacklogOutcome, LogOrder, LogStep, QueueName};
 use wire::TopicName;
 
 use super::journal::Journal;
 use super::kept_message::{Anchor, owner_of, queue_of};
+use super::segments::Segments;
 use super::state::BacklogHealth;
 use super::{BacklogConfig, Work, adoption};
 use crate::reactor::{Inbox, Mail};
@@ -22,7 +23,7 @@ const WORKS_MAX: usize = 4096;
 /// See the module.
 #[derive(Debug)]
 pub(super) struct Keeper {
-    pub(super) shelf: Shelf<Folder>,
+    pub(super) shelf: Segments,
     pub(super) journal: Journal,
     pub(super) anchor: Anchor,
     pub(super) config: BacklogConfig,

@@ -11,6 +11,7 @@ mod found;
 mod journal;
 mod keeper;
 mod kept_message;
+pub(crate) mod segments;
 mod state;
 
 use std::path::PathBuf;
@@ -19,7 +20,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use disk::{DiskError, FileReport, Folder, Opened, Shelf, ShelfConfig};
+use disk::{DiskError, FileReport, Opened};
 use topics::{BacklogBounds, BacklogOrder, KnownLog, LogOrder, Outside, QueueName};
 use wire::TopicName;
 
@@ -191,13 +192,9 @@ impl Backlog {
             }
         };
         let seed = sys::random().map_err(io("drawing a number for files"))?;
-        let shelf_config = ShelfConfig {
-            file_bytes_max: config.file_bytes_max,
-            bytes_max: config.bytes_max,
-        };
         let seed = u64::from_le_bytes(seed);
-        let folder = Folder::open(&config.folder)?;
-        let (mut shelf, mut opened) = Shelf::open(folder, shelf_config, seed)?;
+        let (mut shelf, mut opened) =
+            segments::open(&config.folder, config, config.bytes_max, seed)?;
         let (mut logs, mut logged) = found::open_logs(config, seed.rotate_left(32))?;
         let anchor = Anchor {
             now: sys::monotonic_now(),

@@ -4,15 +4,13 @@ use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{BufReader, Seek, SeekFrom};
 
-use disk::{
-    Folder, Message, Owner, Progress, QueuePiece, QueueRecords, QueuedMessage, Shelf, ShelfConfig,
-    Stamps,
-};
+use disk::{Folder, Message, Owner, Progress, QueuePiece, QueueRecords, QueuedMessage, Stamps};
 
 use super::found::{Found, QueueFiles};
 use super::{Places, TakenOver, io_error};
 use crate::BrokerError;
 use crate::backlog::BacklogConfig;
+use crate::backlog::segments::{self, Segments};
 
 /// The number of the first segment of a queue that has none.
 const FIRST_NUMBER: u64 = 1 << 32;
@@ -38,12 +36,8 @@ pub(super) fn copy(
         _ => {}
     }
     let numbers = numbers_in_use(places)?;
-    let shelf_config = ShelfConfig {
-        file_bytes_max: config.file_bytes_max,
-        // The budget is for what comes in: these messages are on this disk already.
-        bytes_max: u64::MAX,
-    };
-    let (shelf, _) = Shelf::open(Folder::open(&staged)?, shelf_config, seed)?;
+    // The budget is for what comes in: these messages are on this disk already.
+    let (shelf, _) = segments::open(&staged, config, u64::MAX, seed)?;
     let mut copying = Copying {
         found,
         config,
@@ -76,7 +70,7 @@ fn numbers_in_use(places: &Places) -> Result<BTreeMap<Owner, u64>, BrokerError> 
 struct Copying<'a> {
     found: &'a Found,
     config: &'a BacklogConfig,
-    shelf: Shelf<Folder>,
+    shelf: Segments,
     batch: Batch,
     taken: TakenOver,
 }
