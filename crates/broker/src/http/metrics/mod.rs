@@ -5,6 +5,7 @@
 //! channels each, have series of their own; the rest are summed up under the name `other`.
 
 mod announcements;
+mod disk;
 mod memory;
 mod series;
 mod sharing;
@@ -31,10 +32,9 @@ use crate::reactor::TaskReport;
 use crate::sharing::SharingFigures;
 use crate::stats::{ChannelStats, ReactorStats, Stats, StatsFilter, TopicStats};
 use announcements::{ANNOUNCE, BY_CAUSE, TEMPO};
+use disk::{CATALOG, DISK};
 use memory::MemoryFigures;
-use series::{
-    CATALOG, CHANNEL, DISK, LATENCY, PERIODS, PROCESS, REACTOR, STAGE, STAGE_MAX, TASK, TOPIC,
-};
+use series::{CHANNEL, LATENCY, PERIODS, PROCESS, REACTOR, STAGE, STAGE_MAX, TASK, TOPIC};
 use sharing::{BYTES, DATAGRAMS, GIVEN_UP, GOSSIP, HANDOVERS, LINK, POLICY};
 use summed::{Summed, sum_up};
 use tasks::{Tasks, sum_up_tasks};

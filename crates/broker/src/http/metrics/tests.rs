@@ -358,6 +358,7 @@ fn the_operators_table_names_every_series() {
         .chain([(PERIODS.name, PERIODS.kind), (BUDGET.name, BUDGET.kind)])
         .chain(PARTS.iter().map(|each| (each.name, each.kind)))
         .chain(CATALOG.iter().map(|each| (each.name, each.kind)))
+        .chain(DISK.iter().map(|each| (each.name, each.kind)))
         .chain([(GIVEN_UP.name, GIVEN_UP.kind)])
         .chain([(LATENCY.0, Kind::Gauge)]);
     for (name, kind) in names {
