@@ -74,8 +74,6 @@ impl Tempo {
 pub(super) fn aftermath(failure: &Failure) -> Aftermath {
     match failure {
         Failure::Refused(..) => Aftermath::GoesOn,
-        Failure::Exiting(_) | Failure::Nsq(_) | Failure::Tempo(_) | Failure::NotToSpeak => {
-            Aftermath::Closes
-        }
+        _ => Aftermath::Closes,
     }
 }

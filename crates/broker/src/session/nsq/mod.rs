@@ -268,7 +268,8 @@ pub(super) fn put_failure(failure: &Failure, output: &mut Output) -> Aftermath {
         Failure::Nsq(error) => error.clone(),
         Failure::Refused(deed, reason) => error_of(*deed, reason),
         Failure::Exiting(deed) => error_of(*deed, "exiting"),
-        Failure::Tempo(_) | Failure::NotToSpeak => return Aftermath::Closes,
+        // Not within the rules of whatever else is spoken here.
+        _ => return Aftermath::Closes,
     };
     wire::put_error(output.bytes(), &error);
     match error.fatal {
