@@ -173,7 +173,10 @@ impl Reader<'_> {
                 admission::admit(self.relay.hall, key, declaration.map(|told| *told))
             }
             Act::Refuse(failure) => self.tell_failure(key, &failure),
-            Act::Rest => Continuation::Next,
+            Act::Rest => {
+                self.relay.hall.peers.mark_dirty(key);
+                Continuation::Next
+            }
         }
     }
 

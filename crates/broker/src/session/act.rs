@@ -58,7 +58,7 @@ pub enum Act<'a> {
     Admit(Option<Box<wire::identify::Declaration>>),
     /// To be told that it cannot be done.
     Refuse(Failure),
-    /// Nothing.
+    /// Nothing, beyond what its session has answered by itself.
     Rest,
 }
 

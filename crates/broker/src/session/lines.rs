@@ -1,8 +1,8 @@
 //! A session for tests in place of a protocol with several subscriptions: lines of words.
 //!
 //! `SUB topic channel timeout_ms`, `RDY number count`, `FIN number id`, `REQ number id delay_ms`,
-//! `TOUCH number id`; the answers are `SUBSCRIBED number`, `MESSAGE number id attempts body`,
-//! `FAILED why`.
+//! `TOUCH number id`, `PING`; the answers are `SUBSCRIBED number`, `MESSAGE number id attempts body`,
+//! `FAILED why`, `PONG`.
 
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ impl Lines {
     }
 }
 
-pub(super) fn next(bytes: &[u8]) -> Result<Next<'_>, Failure> {
+pub(super) fn next<'a>(bytes: &'a [u8], output: &mut Output) -> Result<Next<'a>, Failure> {
     let Some(length) = bytes.iter().position(|&byte| byte == b'\n') else {
         let needed = bytes.len() + 1;
         return Ok(Next::Incomplete { needed });
@@ -54,6 +54,10 @@ pub(super) fn next(bytes: &[u8]) -> Result<Next<'_>, Failure> {
             order(ConsumerOrder::Requeue(number(2), delay))
         }
         "TOUCH" => order(ConsumerOrder::Touch(number(2))),
+        "PING" => {
+            say(output, "PONG");
+            Act::Rest
+        }
         word => panic!("{word}"),
     };
     let used = length + 1;

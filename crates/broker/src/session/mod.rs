@@ -77,7 +77,7 @@ impl Session {
             Session::Tempo(tempo) => tempo.next(bytes, reading),
             Session::Greeting => Ok(Next::Greeting),
             #[cfg(test)]
-            Session::Lines(_) => lines::next(bytes),
+            Session::Lines(_) => lines::next(bytes, output),
         }
     }
 

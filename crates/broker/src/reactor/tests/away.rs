@@ -83,6 +83,17 @@ fn bodies(count: usize) -> Vec<String> {
 }
 
 #[test]
+fn what_a_session_answers_by_itself_is_written_at_once() {
+    let mut scene = scene();
+    let mut peer = scene.connect(0, Kind::Plain);
+    peer.say(&mut scene, b"LINEPING\n", usize::MAX);
+    assert_eq!(scene.line(&mut peer), "PONG");
+    peer.say(&mut scene, b"PING\nPING\n", 1);
+    assert_eq!(scene.line(&mut peer), "PONG");
+    assert_eq!(scene.line(&mut peer), "PONG");
+}
+
+#[test]
 fn messages_of_several_reactors_come_once_each_with_their_subscription() {
     const COUNT: usize = 1000;
     let mut scene = scene();
