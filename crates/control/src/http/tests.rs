@@ -428,6 +428,15 @@ async fn bad_input_is_refused_with_a_place_and_a_reason_and_changes_nothing() {
     assert_eq!(api.ask("GET", "/v1/topics/t", "").await.1, before);
 }
 
+/// The paths of all endpoints.
+macro_rules! paths_of {
+    ($($path:literal $($shared:ident)? { $($method:ident [$need:expr] $module:ident::$handler:ident),+ })+) => {
+        const PATHS: &[&str] = &[$($path),+];
+    };
+}
+
+endpoints!(paths_of);
+
 #[tokio::test]
 async fn the_document_names_every_path() {
     let api = Api::start();
@@ -441,24 +450,7 @@ async fn the_document_names_every_path() {
         })
         .collect();
     let mut served = BTreeSet::new();
-    for path in [
-        "/ping",
-        "/metrics",
-        "/v1/openapi.json",
-        "/v1/topics",
-        "/v1/topics/{topic}",
-        "/v1/topics/{topic}/placement",
-        "/v1/topics/{topic}/channels",
-        "/v1/topics/{topic}/publishers",
-        "/v1/topics/{topic}/publishers/{id}",
-        "/v1/names",
-        "/v1/names/{topic}",
-        "/v1/brokers",
-        "/v1/brokers/{broker}",
-        "/v1/brokers/{broker}/drain",
-        "/v1/brokers/{broker}/resume",
-        "/v1/events",
-    ] {
+    for path in PATHS {
         for method in ["get", "put", "post", "delete"] {
             let example = path.replace(['{', '}'], "");
             let request = Request::builder().method(method.to_uppercase().as_str());
@@ -466,7 +458,7 @@ async fn the_document_names_every_path() {
             let response = api.router.clone().oneshot(request.expect("a request"));
             let status = response.await.expect("infallible").status();
             if status != StatusCode::METHOD_NOT_ALLOWED {
-                served.insert((path, method));
+                served.insert((*path, method));
             }
         }
     }

@@ -2,7 +2,7 @@
 
 use utoipa::OpenApi;
 
-use crate::http::{brokers, channels, events, metrics, names, openapi, publishers, topics};
+use crate::http::*;
 use crate::view::EventView;
 
 /// The body of every error.
