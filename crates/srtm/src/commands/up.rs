@@ -464,6 +464,8 @@ Ctrl-C drains and stops.
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser;
+
     use super::*;
 
     #[test]
@@ -484,17 +486,17 @@ mod tests {
         assert_eq!(default(u32::MAX), MEMORY_LEAST_BYTES);
     }
 
+    #[derive(clap::Parser)]
+    struct WithPorts {
+        #[command(flatten)]
+        ports: PortFlags,
+    }
+
     #[test]
     fn places_name_announce_ports_where_there_are_any() {
         let at = |port| SocketAddr::from(([127, 0, 0, 1], port));
-        let ports = Ports {
-            http: at(4180),
-            link: at(4170),
-            lookup_tcp: Some(at(4160)),
-            lookup_http: at(4161),
-            admission: control::http::Admission::default(),
-            is_encrypted: false,
-        };
+        let ports = WithPorts::parse_from(["srtm"]).ports.ports(false);
+        let ports = ports.expect("nobody is let in by default");
         let announcing = |last, is_signed| Announcing {
             first: at(5001),
             last: at(last),
