@@ -5,13 +5,13 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
 use clock::Instant;
-use disk::{Contents, DiskError};
+use disk::DiskError;
 use topics::{BacklogAnswer, BacklogOrder, BacklogOutcome, LogOrder, LogStep, QueueName};
 use wire::TopicName;
 
 use super::journal::Journal;
 use super::kept_message::{Anchor, owner_of, queue_of};
-use super::segments::Segments;
+use super::segments::{Contents, Segments};
 use super::state::BacklogHealth;
 use super::{BacklogConfig, Work, adoption};
 use crate::reactor::{Inbox, Mail};

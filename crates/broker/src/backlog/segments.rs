@@ -6,6 +6,8 @@ use disk::{DiskError, Folder, Opened, Shelf, ShelfConfig};
 
 use super::BacklogConfig;
 
+pub(super) use disk::Contents;
+
 /// Segments of all queues.
 pub(crate) type Segments = Shelf<Folder>;
 
