@@ -75,7 +75,7 @@ impl NameBudget {
         let slot = now.as_nanos() / slot_ns(window);
         let mut makers = self.0.makers();
         let made = makers.entry(maker).or_default();
-        made.forget_before((slot + 1).saturating_sub(SLOTS));
+        made.forget_before(oldest(slot));
         if made.count() >= most {
             self.0.refused.fetch_add(1, Ordering::Relaxed);
             return Err(Refusal::Names { most, window });
@@ -88,6 +88,18 @@ impl NameBudget {
         }))
     }
 
+    /// Whether `maker` may make one more name at `now`; nothing is taken, and nothing counted.
+    #[must_use]
+    pub fn has_room(&self, maker: IpAddr, now: Instant) -> bool {
+        let Ledger { most, window, .. } = *self.0;
+        let oldest = oldest(now.as_nanos() / slot_ns(window));
+        let makers = self.0.makers();
+        most == 0
+            || makers
+                .get(&maker)
+                .is_none_or(|made| made.count_since(oldest) < most)
+    }
+
     /// How many were refused.
     #[must_use]
     pub fn refused(&self) -> u64 {
@@ -96,6 +108,14 @@ impl NameBudget {
 }
 
 impl Naming {
+    /// Whether `maker` may make one more.
+    pub(super) fn has_room(&self, maker: Option<IpAddr>, now: Instant) -> bool {
+        let (Some(budget), Some(maker)) = (&self.budget, maker) else {
+            return true;
+        };
+        budget.has_room(maker, now)
+    }
+
     /// A name that is about to be made; nothing where it counts against nobody.
     pub(super) fn take(&self) -> Result<Option<NameShare>, Refusal> {
         match (&self.budget, self.maker) {
@@ -114,7 +134,12 @@ impl Ledger {
 
 impl Made {
     fn count(&self) -> usize {
-        self.0.iter().map(|(_, made)| made).sum()
+        self.count_since(0)
+    }
+
+    fn count_since(&self, slot: u64) -> usize {
+        let young = self.0.iter().filter(|(made_in, _)| *made_in >= slot);
+        young.map(|(_, made)| made).sum()
     }
 
     fn forget_before(&mut self, slot: u64) {
@@ -150,6 +175,11 @@ impl Drop for NameShare {
             }
         }
     }
+}
+
+/// The oldest slot of the window that ends with `slot`.
+fn oldest(slot: u64) -> u64 {
+    (slot + 1).saturating_sub(SLOTS)
 }
 
 fn slot_ns(window: Duration) -> u64 {
@@ -222,6 +252,7 @@ mod tests {
                 }
                 let young = |made: u64| now - made < 24;
                 let count = there.iter().filter(|(other, made, _)| *other == who && young(*made)).count();
+                prop_assert_eq!(budget.has_room(maker(who), at(now)), count < 5);
                 match budget.take(maker(who), at(now)) {
                     Ok(Some(share)) => {
                         prop_assert!(count < 5);

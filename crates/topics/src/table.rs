@@ -173,6 +173,12 @@ impl TopicTable {
         self.naming.maker = maker.map(|maker| (maker, now));
     }
 
+    /// Whether `maker` may make one more topic or channel; who is refused here is not counted as refused.
+    #[must_use]
+    pub fn may_make_for(&self, maker: Option<IpAddr>, now: Instant) -> bool {
+        self.naming.has_room(maker, now)
+    }
+
     /// The same table, while it is empty, on a broker that has found these logs: their topics take them up.
     #[must_use]
     pub fn knowing(mut self, logs: impl IntoIterator<Item = KnownLog>) -> TopicTable {

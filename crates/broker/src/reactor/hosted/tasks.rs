@@ -72,7 +72,12 @@ impl Hosted {
         maker: Option<IpAddr>,
         now: Instant,
     ) -> TaskId {
-        let key = self.find_or_make(topic.as_str(), now, || maker).ok();
+        let key = match self.table.find(topic.as_str()) {
+            // Who publishes to it is refused and counted then, once.
+            None if !self.table.may_make_for(maker, now) => None,
+            None => self.find_or_make(topic.as_str(), now, || maker).ok(),
+            known => known,
+        };
         let task = key.and_then(|key| self.task_of(key));
         task.unwrap_or(self.schedule.common())
     }
