@@ -1,7 +1,9 @@
 //! Servers over sockets of this machine, as the thread asks them.
 
+mod encrypted;
+
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpListener};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::mpsc::{Receiver, channel};
 
 use super::*;
@@ -11,32 +13,51 @@ const ALL: &str = r#"{"ttl": 60, "authorizations": [{"topic": ".*", "channels": 
 
 /// A server that answers everything alike, and what it is asked: first lines and bodies.
 fn server(status: u16, body: &'static str) -> (SocketAddr, Receiver<String>) {
+    server_over(Some, status, body)
+}
+
+/// One that speaks through what `layer` makes of a connection; where that or its reading fails, it goes on to the next connection.
+fn server_over<S: Read + Write>(
+    layer: impl Fn(TcpStream) -> Option<S> + Send + 'static,
+    status: u16,
+    body: &'static str,
+) -> (SocketAddr, Receiver<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("bound");
     let (tell, asked) = channel();
+    let head = format!(
+        "HTTP/1.1 {status} X\r\nConnection: close\r\nContent-Length: {}\r\n\r\n{body}",
+        body.len()
+    );
     std::thread::spawn(move || {
         for stream in listener.incoming() {
-            let mut stream = BufReader::new(stream.expect("a connection"));
-            let (mut first, mut line, mut length) = (String::new(), String::new(), 0);
-            stream.read_line(&mut first).expect("a request");
-            while stream.read_line(&mut line).is_ok_and(|read| read > 2) {
-                if let Some(told) = line.to_ascii_lowercase().strip_prefix("content-length:") {
-                    length = told.trim().parse().expect("a number");
-                }
-                line.clear();
+            let Some(stream) = layer(stream.expect("a connection")) else {
+                continue;
+            };
+            let mut stream = BufReader::new(stream);
+            if let Ok(told) = read_request(&mut stream) {
+                let _ = tell.send(told);
+                let _ = stream.get_mut().write_all(head.as_bytes());
             }
-            let mut told = vec![0; length];
-            stream.read_exact(&mut told).expect("a body");
-            let told = String::from_utf8(told).expect("a form");
-            let _ = tell.send(format!("{} {told}", first.trim_end()));
-            let head = format!(
-                "HTTP/1.1 {status} X\r\nConnection: close\r\nContent-Length: {}\r\n\r\n{body}",
-                body.len()
-            );
-            let _ = stream.get_mut().write_all(head.as_bytes());
         }
     });
     (address, asked)
+}
+
+/// The first line and the body of a request.
+fn read_request(stream: &mut impl BufRead) -> std::io::Result<String> {
+    let (mut first, mut line, mut length) = (String::new(), String::new(), 0);
+    stream.read_line(&mut first)?;
+    while stream.read_line(&mut line)? > 2 {
+        if let Some(told) = line.to_ascii_lowercase().strip_prefix("content-length:") {
+            length = told.trim().parse().expect("a number");
+        }
+        line.clear();
+    }
+    let mut told = vec![0; length];
+    stream.read_exact(&mut told)?;
+    let told = String::from_utf8(told).expect("a form");
+    Ok(format!("{} {told}", first.trim_end()))
 }
 
 fn question(secret: &str) -> AuthQuestion {
@@ -52,8 +73,13 @@ fn question(secret: &str) -> AuthQuestion {
 
 /// What the thread answers to as many questions as there are `secrets`: how many permissions, by each.
 fn ask(config: &AuthConfig, secrets: &[&str]) -> Vec<Option<usize>> {
+    ask_over(config, None, secrets)
+}
+
+/// The same, with servers that speak TLS judged by the authorities of `tls`.
+fn ask_over(config: &AuthConfig, tls: Option<&TlsConfig>, secrets: &[&str]) -> Vec<Option<usize>> {
     let inboxes = [Arc::new(Inbox::new().expect("an inbox"))];
-    let servers = AuthServers::start(config, None, &inboxes).expect("started");
+    let servers = AuthServers::start(config, tls, &inboxes).expect("started");
     for secret in secrets {
         servers.ask(question(secret));
     }
