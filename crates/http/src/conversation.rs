@@ -13,6 +13,7 @@ use hyper_util::service::TowerToHyperService;
 use std::net::SocketAddr;
 
 use crate::body::{Arriving, Gone, Leaving};
+use crate::guard::Denied;
 use crate::{Counts, Gate, Place, Refusal, nsq};
 
 /// What stays reachable when all places are taken.
@@ -87,7 +88,11 @@ impl Conversation {
         let routed = TowerToHyperService::new(self.state.router.clone())
             .call(request)
             .await;
-        routed.unwrap_or_else(|never| match never {})
+        let response = routed.unwrap_or_else(|never| match never {});
+        if response.extensions().get::<Denied>().is_some() {
+            self.state.counts.denied();
+        }
+        response
     }
 
     fn refusal(&self, status: StatusCode, text: &str) -> Response<Body> {

@@ -19,6 +19,7 @@ struct Numbers {
     refused: AtomicU64,
     exhausted: AtomicU64,
     foreign: AtomicU64,
+    denied: AtomicU64,
 }
 
 /// One number and what it is called, without the daemon's prefix and the ending of counters.
@@ -40,7 +41,7 @@ pub(crate) struct Open(Counts);
 impl Counts {
     /// All numbers now.
     #[must_use]
-    pub fn figures(&self) -> [Figure; 5] {
+    pub fn figures(&self) -> [Figure; 6] {
         let numbers = &*self.0;
         let figure = |name, help, is_counter, value: &AtomicU64| {
             let value = value.load(Ordering::Relaxed);
@@ -82,6 +83,12 @@ impl Counts {
                 true,
                 &numbers.foreign,
             ),
+            figure(
+                "http_denied",
+                "Requests that were refused because they showed no token, an unknown one, or one that does not permit them.",
+                true,
+                &numbers.denied,
+            ),
         ]
     }
 
@@ -104,6 +111,10 @@ impl Counts {
 
     pub(crate) fn foreign(&self) {
         self.0.foreign.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn denied(&self) {
+        self.0.denied.fetch_add(1, Ordering::Relaxed);
     }
 }
 

@@ -14,6 +14,10 @@ const TOPIC: &str = "topic";
 
 const BEARER: HeaderValue = HeaderValue::from_static("Bearer");
 
+/// The mark of an answer that refuses what its request may not do.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Denied;
+
 /// What a route takes, and by which list it is judged.
 #[derive(Clone, Debug)]
 pub(crate) struct Sentry {
@@ -49,6 +53,7 @@ impl Sentry {
         let status = StatusCode::from_u16(denial.status()).unwrap_or(StatusCode::FORBIDDEN);
         let refusal = Refusal::new(status, denial.to_string()).with_text_in(self.text_field);
         let mut response = refusal.into_response();
+        response.extensions_mut().insert(Denied);
         if status == StatusCode::UNAUTHORIZED {
             response
                 .headers_mut()

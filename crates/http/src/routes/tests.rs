@@ -1,11 +1,17 @@
 //! Routes with an access file in force: who is let by, and what is said to others.
 
+use std::time::Duration;
+
 use access::{AccessList, Role, Token, TokenHash};
 use axum::body::{Body, to_bytes};
 use axum::http::{Request, StatusCode, header};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
 use tower::ServiceExt;
 
 use super::*;
+use crate::guard::Denied;
+use crate::{Counts, Settings, serve};
 
 fn secret(number: u8) -> String {
     Token::new([number; 32]).secret().to_owned()
@@ -41,6 +47,9 @@ async fn ask(router: &Router, method: &str, target: &str, authorization: &[&str]
     let status = answer.status();
     let asks = answer.headers().contains_key(header::WWW_AUTHENTICATE);
     assert_eq!(asks, status == StatusCode::UNAUTHORIZED, "{target}");
+    let is_denied = [StatusCode::UNAUTHORIZED, StatusCode::FORBIDDEN].contains(&status);
+    let is_marked = answer.extensions().get::<Denied>().is_some();
+    assert_eq!(is_marked, is_denied, "{target}");
     let body = to_bytes(answer.into_body(), 1 << 20).await.expect("short");
     (
         status.as_u16(),
@@ -129,6 +138,39 @@ async fn a_list_that_is_replaced_counts_at_once() {
     assert_eq!(asked().await, 200);
     access.replace(AccessList::default());
     assert_eq!(asked().await, 401);
+}
+
+#[tokio::test]
+async fn a_port_counts_whom_it_denies() {
+    let access = InForce::new(list(&[(1, "publish", "a.*")]));
+    let router = routes(Some(access)).into_router();
+    let counts = Counts::default();
+    let settings = Settings::new([], "message", Duration::ZERO, counts.clone());
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let address = listener.local_addr().expect("bound");
+    let served = tokio::spawn(serve(listener, router, settings, std::future::pending()));
+    let right = format!("Authorization: Bearer {}\r\n", secret(1));
+    for (asked, authorization, status, denied) in [
+        ("GET /ping", "", 200, 0),
+        ("GET /t/a.b", "", 401, 1),
+        ("GET /t/a.b", "Authorization: Bearer x\r\n", 401, 2),
+        ("GET /t/b", &right, 403, 3),
+        ("GET /t/a.b", &right, 200, 3),
+        ("GET /nowhere", "", 404, 3),
+    ] {
+        let mut stream = TcpStream::connect(address).await.expect("connected");
+        let request = format!("{asked} HTTP/1.0\r\n{authorization}\r\n");
+        stream.write_all(request.as_bytes()).await.expect("sent");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.expect("an answer");
+        let first = format!("HTTP/1.0 {status}");
+        assert!(answer.starts_with(&first), "{asked}: {answer}");
+        let figures = counts.figures();
+        let mut named = figures.iter().filter(|figure| figure.name == "http_denied");
+        let counted = named.next().map(|figure| figure.value);
+        assert_eq!(counted, Some(denied), "{asked} {authorization}");
+    }
+    served.abort();
 }
 
 #[tokio::test]
