@@ -339,6 +339,17 @@ impl<V: Volume> Logs<V> {
         Ok(())
     }
 
+    /// Begins to sync several topics at once; [`Logs::sync`] of each is to follow before anything is written.
+    pub fn sync_ahead<'a>(&mut self, topics: impl IntoIterator<Item = &'a TopicName>) {
+        let logs = topics.into_iter().filter_map(|topic| self.logs.get(topic));
+        let files: Vec<String> = logs
+            .flat_map(|log| log.unsynced.iter().map(FileName::to_string))
+            .collect();
+        if files.len() > 1 {
+            self.volume.sync_ahead(&files);
+        }
+    }
+
     /// Whether something of a topic is not synced.
     #[must_use]
     pub fn is_unsynced(&self, topic: &TopicName) -> bool {

@@ -107,9 +107,11 @@ impl Journal {
         for name in &touched {
             self.write(name, now, &mut answers);
         }
-        for name in &touched {
-            self.sync_waiting(name, &mut answers);
-        }
+        let awaited: Vec<&TopicName> = touched
+            .iter()
+            .filter(|name| self.is_awaited(name))
+            .collect();
+        self.sync_each(awaited, &mut answers);
         if is_due {
             self.sync_all(&mut answers);
         }
@@ -190,10 +192,16 @@ impl Journal {
         self.logs.remove_over(name);
     }
 
-    /// Syncs a topic where somebody waits for that.
-    fn sync_waiting(&mut self, name: &TopicName, answers: &mut Vec<(usize, LogAnswer)>) {
+    /// Whether somebody waits until a topic is synced.
+    fn is_awaited(&self, name: &TopicName) -> bool {
         let book = self.books.get(name);
-        if book.is_some_and(|book| book.unsynced.iter().any(Page::is_awaited)) {
+        book.is_some_and(|book| book.unsynced.iter().any(Page::is_awaited))
+    }
+
+    /// Syncs these topics, at once what can be.
+    fn sync_each(&mut self, names: Vec<&TopicName>, answers: &mut Vec<(usize, LogAnswer)>) {
+        self.logs.sync_ahead(names.iter().copied());
+        for name in names {
             self.sync(name, answers);
         }
     }
@@ -204,9 +212,10 @@ impl Journal {
             .logs
             .topics()
             .filter(|name| self.logs.is_unsynced(name));
-        for name in unsynced.cloned().collect::<BTreeSet<TopicName>>() {
-            self.sync(&name, answers);
-            self.reclaim(&name);
+        let unsynced: BTreeSet<TopicName> = unsynced.cloned().collect();
+        self.sync_each(unsynced.iter().collect(), answers);
+        for name in &unsynced {
+            self.reclaim(name);
         }
     }
 

@@ -1,11 +1,13 @@
 //! A folder of the system, locked against a second process.
 
+use std::collections::HashMap;
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use super::Volume;
+use super::syncers::Syncers;
 use crate::DiskError;
 
 /// The file that a process holds locked while it has the folder. It stays.
@@ -24,6 +26,10 @@ pub struct Folder {
     path: PathBuf,
     /// Files that were used last, the latest at the end.
     open: Vec<(String, File)>,
+    /// Started when several files are to be synced at once.
+    syncers: Option<Syncers>,
+    /// What became of files that were synced ahead, until somebody asks.
+    ahead: HashMap<String, io::Result<()>>,
     _lock: File,
 }
 
@@ -50,6 +56,8 @@ impl Folder {
             Ok(()) => Ok(Folder {
                 path: path.to_owned(),
                 open: Vec::new(),
+                syncers: None,
+                ahead: HashMap::new(),
                 _lock: lock,
             }),
             Err(TryLockError::WouldBlock) => Err(DiskError::InUse(shown)),
@@ -78,6 +86,13 @@ impl Folder {
         &self.open[self.open.len() - 1].1
     }
 
+    /// Something is written to a file: that it was synced means no more. That it could not be is kept.
+    fn touch(&mut self, name: &str) {
+        if let Some(Ok(())) = self.ahead.get(name) {
+            self.ahead.remove(name);
+        }
+    }
+
     fn close(&mut self, name: &str) {
         self.open.retain(|(known, _)| known != name);
     }
@@ -86,6 +101,7 @@ impl Folder {
 impl Volume for Folder {
     fn create(&mut self, name: &str) -> io::Result<()> {
         self.close(name);
+        self.ahead.remove(name);
         let mut options = OpenOptions::new();
         let options = options.read(true).write(true).create(true).truncate(true);
         let file = options.mode(FILE_MODE).open(self.path.join(name))?;
@@ -94,6 +110,7 @@ impl Volume for Folder {
     }
 
     fn write_at(&mut self, name: &str, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        self.touch(name);
         self.file(name)?.write_all_at(bytes, offset)
     }
 
@@ -118,15 +135,35 @@ impl Volume for Folder {
     }
 
     fn truncate(&mut self, name: &str, length: u64) -> io::Result<()> {
+        self.touch(name);
         self.file(name)?.set_len(length)
     }
 
     fn sync(&mut self, name: &str) -> io::Result<()> {
-        self.file(name)?.sync_data()
+        match self.ahead.remove(name) {
+            Some(result) => result,
+            None => self.file(name)?.sync_data(),
+        }
+    }
+
+    fn sync_ahead(&mut self, names: &[String]) {
+        if self.syncers.is_none() {
+            self.syncers = Syncers::start().ok();
+        }
+        let files = names
+            .iter()
+            .map(|name| Some((name, self.file(name).ok()?.try_clone().ok()?)));
+        // Those that cannot be opened are not synced here, and whoever syncs them hears why.
+        let (names, files): (Vec<&String>, Vec<File>) =
+            files.collect::<Vec<_>>().into_iter().flatten().unzip();
+        let Some(syncers) = &self.syncers else { return };
+        let results = syncers.sync(files);
+        self.ahead.extend(names.into_iter().cloned().zip(results));
     }
 
     fn remove(&mut self, name: &str) -> io::Result<()> {
         self.close(name);
+        self.ahead.remove(name);
         fs::remove_file(self.path.join(name))
     }
 
@@ -142,5 +179,43 @@ impl Volume for Folder {
 
     fn sync_folder(&mut self) -> io::Result<()> {
         File::open(&self.path)?.sync_all()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_synced_ahead_counts_until_something_is_written() {
+        let path = std::env::temp_dir().join(format!("srtm-folder-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&path);
+        let mut folder = Folder::open(&path).expect("a folder");
+        let names = ["a", "b", "c", "none"].map(String::from);
+        for name in &names[..3] {
+            folder.create(name).expect("made");
+            folder.write_at(name, 0, b"x").expect("written");
+        }
+        folder.sync_ahead(&names);
+        let synced = |folder: &Folder| {
+            let mut synced: Vec<_> = folder.ahead.keys().cloned().collect();
+            synced.sort();
+            synced.concat()
+        };
+        assert_eq!(synced(&folder), "abc");
+        folder.write_at("a", 1, b"y").expect("written");
+        folder.sync("b").expect("synced ahead");
+        assert_eq!(synced(&folder), "c");
+        folder.remove("c").expect("removed");
+        assert_eq!(synced(&folder), "");
+        folder.sync("a").expect("synced");
+        assert!(folder.sync("none").is_err());
+        // A failure is not forgotten because something was written after it: what came before may be lost.
+        let failed = Err(io::Error::other("the disk"));
+        folder.ahead.insert("a".to_owned(), failed);
+        folder.write_at("a", 2, b"z").expect("written");
+        assert!(folder.sync("a").is_err());
+        assert!(folder.sync("a").is_ok(), "told once");
+        fs::remove_dir_all(&path).expect("it was there");
     }
 }
