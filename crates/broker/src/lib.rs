@@ -33,7 +33,8 @@ mod transport;
 pub mod window;
 
 pub use backlog::{
-    BacklogConfig, BacklogState, FOLDER_NAME as BACKLOG_FOLDER, LOGS_FOLDER_NAME as LOGS_FOLDER,
+    BacklogConfig, BacklogHealth, BacklogState, FOLDER_NAME as BACKLOG_FOLDER, Found, Keeper,
+    LOGS_FOLDER_NAME as LOGS_FOLDER, Recovered,
 };
 pub use broker::{Broker, NSQD_VERSION};
 pub use config::{ArrivalClock, Config, ControllerLink, ProcessingConfig};

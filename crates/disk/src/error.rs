@@ -30,6 +30,16 @@ pub enum DiskError {
         /// The latest one known.
         known: u16,
     },
+    /// A file of a log, without which nothing may be written to that log.
+    #[error(
+        "{path}, of the log of a durable topic, cannot be read: {reason}; mend the disk, or move the file away and do without what only it holds"
+    )]
+    Unreadable {
+        /// The file.
+        path: String,
+        /// The system's reason.
+        reason: String,
+    },
     /// All files together would have more bytes than they may.
     #[error("the disk budget of {0} bytes is used up")]
     Budget(u64),

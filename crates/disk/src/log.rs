@@ -112,6 +112,8 @@ impl Log {
         self.appending = None;
         self.begins = self.begins_synced;
         self.doubtful.append(&mut self.unsynced);
+        // The newest copies are in files that are doubtful, which says the same as long as they live.
+        self.has_unsynced_copies = false;
     }
 
     fn is_over(&self, file: FileName) -> bool {

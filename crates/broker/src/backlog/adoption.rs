@@ -3,17 +3,17 @@
 //! Until the log says that it is whole, segments count: a start that finds such a log does the rest, and takes once what is in both.
 
 use disk::{
-    DiskError, Entry, Folder, Logged, Logs, LogsOpened, Message, OWN_QUEUE, Opened, Owner,
-    Standing, Step,
+    DiskError, Entry, Logged, Logs, LogsOpened, Message, OWN_QUEUE, Opened, Owner, Standing, Step,
+    Volume,
 };
 use wire::ChannelName;
 
 use super::segments::Segments;
 
 /// Copies the segments of a queue that has that number in the log of its topic, but for messages that it has there already.
-pub(super) fn adopt(
-    shelf: &mut Segments,
-    logs: &mut Logs<Folder>,
+pub(super) fn adopt<V: Volume>(
+    shelf: &mut Segments<V>,
+    logs: &mut Logs<V>,
     owner: &Owner,
     queue: u32,
     wall_ns: i64,
@@ -24,7 +24,9 @@ pub(super) fn adopt(
         let mut messages: Vec<(Message<'_>, Vec<Standing>)> = Vec::new();
         for message in contents.messages() {
             let mut standings = logs.standings(&owner.topic, message.id).to_vec();
-            if standings.iter().any(|each| each.queue == queue) {
+            // What has left the topic's own queue is in channels: that its segment is still there means nothing.
+            let has_passed = queue == OWN_QUEUE && !standings.is_empty();
+            if has_passed || standings.iter().any(|each| each.queue == queue) {
                 continue;
             }
             let due_ns = message.stamps.due_ns;
@@ -47,10 +49,10 @@ pub(super) fn adopt(
 }
 
 /// Makes logs whole whose broker ended before they were.
-pub(super) fn finish(
-    shelf: &mut Segments,
+pub(super) fn finish<V: Volume>(
+    shelf: &mut Segments<V>,
     opened: &Opened,
-    logs: &mut Logs<Folder>,
+    logs: &mut Logs<V>,
     logged: &mut LogsOpened,
     wall_ns: i64,
 ) -> Result<(), DiskError> {
@@ -59,7 +61,9 @@ pub(super) fn finish(
             continue;
         }
         let owners = opened.owners.iter().map(|(owner, _)| owner);
-        let owners: Vec<&Owner> = owners.filter(|owner| owner.topic == log.topic).collect();
+        let mut owners: Vec<&Owner> = owners.filter(|owner| owner.topic == log.topic).collect();
+        // The topic's own queue last: what it has passed on is known then.
+        owners.sort_by_key(|owner| owner.channel.is_none());
         let channels = numbers(log, &owners);
         let steps = channels.iter().cloned();
         let steps: Vec<Step> = steps
@@ -96,7 +100,7 @@ fn numbers(log: &Logged, owners: &[&Owner]) -> Vec<(u32, ChannelName)> {
     channels
 }
 
-fn note(logs: &mut Logs<Folder>, log: &Logged, steps: &[Step]) -> Result<(), DiskError> {
+fn note<V: Volume>(logs: &mut Logs<V>, log: &Logged, steps: &[Step]) -> Result<(), DiskError> {
     let entry = Entry {
         before: steps,
         messages: std::iter::empty(),

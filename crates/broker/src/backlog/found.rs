@@ -1,15 +1,15 @@
 //! What logs had when the broker began: their queues have it outside of memory, as if they had put it there.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 
-use disk::{DiskError, Folder, Logs, LogsConfig, LogsOpened, Opened, Owner, Waiting};
+use disk::{DiskError, Logs, LogsConfig, LogsOpened, Opened, Owner, Volume, Waiting};
 use rustc_hash::FxHashMap;
 use topics::{KnownLog, Outside, QueueName};
 
+use super::keeper::tell_of_file;
 use super::segments::Segments;
 use super::state::BacklogHealth;
-use super::{BacklogConfig, Found, LOGS_FOLDER_NAME, tell_of_file};
+use super::{BacklogConfig, Found};
 
 /// A file of a log is no longer than that, so that it is soon of no more use.
 const LOG_FILE_BYTES_MAX: u64 = 16 * 1024 * 1024;
@@ -17,29 +17,45 @@ const LOG_FILE_BYTES_MAX: u64 = 16 * 1024 * 1024;
 /// The number of the first segment of what a queue had, far from the lowest: what is older than all that is outside gets lower ones.
 const FIRST_NUMBER: u64 = 1 << 32;
 
-/// What was recovered.
+/// What was recovered of logs.
 #[derive(Debug, Default)]
-pub(super) struct Recovered {
+pub(super) struct RecoveredLogs {
     pub(super) known: Vec<KnownLog>,
     pub(super) found: Vec<Found>,
     /// The messages of the segments that queues are told of.
     pub(super) outside: FxHashMap<QueueName, BTreeMap<u64, Vec<u64>>>,
 }
 
-pub(super) fn open_logs(
+pub(super) fn open_logs<V: Volume>(
+    volume: V,
     config: &BacklogConfig,
     seed: u64,
-) -> Result<(Logs<Folder>, LogsOpened), DiskError> {
-    let folder: PathBuf = config.folder.join(LOGS_FOLDER_NAME);
+) -> Result<(Logs<V>, LogsOpened), DiskError> {
     let logs_config = LogsConfig {
         file_bytes_max: config.file_bytes_max.min(LOG_FILE_BYTES_MAX),
         bytes_max: config.bytes_max,
     };
-    Logs::open(Folder::open(&folder)?, logs_config, seed)
+    Logs::open(volume, logs_config, seed)
+}
+
+/// What comes after a file that cannot be read now would not fit to it when it can be.
+pub(super) fn refuse_unread(logged: &LogsOpened) -> Result<(), DiskError> {
+    let mut unread = logged.reports.iter();
+    match unread.find_map(|report| Some((report, report.failure.clone()?))) {
+        None => Ok(()),
+        Some((report, reason)) => Err(DiskError::Unreadable {
+            path: report.file.clone(),
+            reason,
+        }),
+    }
 }
 
 /// What queues of topics with a log had put on the shelf is in the log as well.
-pub(super) fn forget_logged(shelf: &mut Segments, opened: &mut Opened, logged: &LogsOpened) {
+pub(super) fn forget_logged<V: Volume>(
+    shelf: &mut Segments<V>,
+    opened: &mut Opened,
+    logged: &LogsOpened,
+) {
     let has_log = |owner: &Owner| logged.topics.iter().any(|log| log.topic == owner.topic);
     for (owner, _) in opened.owners.extract_if(.., |(owner, _)| has_log(owner)) {
         shelf.forget_all(&owner);
@@ -50,8 +66,8 @@ pub(super) fn recover(
     config: &BacklogConfig,
     logged: LogsOpened,
     health: &BacklogHealth,
-) -> Recovered {
-    let mut recovered = Recovered::default();
+) -> RecoveredLogs {
+    let mut recovered = RecoveredLogs::default();
     for report in &logged.reports {
         tell_of_file(report);
         health.note_damages(report.damages.len());
@@ -81,7 +97,7 @@ pub(super) fn recover(
     recovered
 }
 
-impl Recovered {
+impl RecoveredLogs {
     /// Tells a queue of segments that have these messages.
     fn add(&mut self, config: &BacklogConfig, queue: QueueName, waiting: &[Waiting]) {
         let mut rest = waiting;

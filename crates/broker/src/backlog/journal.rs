@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use clock::Instant;
-use disk::{DiskError, Entry, Folder, Logs, Message, OWN_QUEUE, ReadMessage};
+use disk::{DiskError, Entry, Logs, Message, OWN_QUEUE, ReadMessage, Volume};
 use rustc_hash::{FxHashMap, FxHashSet};
 use topics::{LogAnswer, LogOrder, QueueName, Segment};
 use wire::TopicName;
@@ -27,8 +27,8 @@ const PIECES_MAX: usize = 4;
 
 /// See the module.
 #[derive(Debug)]
-pub(super) struct Journal {
-    pub(super) logs: Logs<Folder>,
+pub(super) struct Journal<V> {
+    pub(super) logs: Logs<V>,
     pub(super) anchor: Anchor,
     pub(super) health: BacklogHealth,
     /// What is not asked for sooner is synced after so long.
@@ -43,14 +43,14 @@ pub(super) struct Journal {
     retry_at: Option<Instant>,
 }
 
-impl Journal {
+impl<V: Volume> Journal<V> {
     pub(super) fn new(
-        logs: Logs<Folder>,
+        logs: Logs<V>,
         anchor: Anchor,
         health: BacklogHealth,
         sync_timeout: Duration,
         outside: FxHashMap<QueueName, BTreeMap<u64, Vec<u64>>>,
-    ) -> Journal {
+    ) -> Journal<V> {
         Journal {
             logs,
             anchor,
@@ -239,9 +239,6 @@ impl Journal {
             }
             Err(_) => {
                 book.is_to_repeat = true;
-                if let Some(page) = book.waiting.front_mut() {
-                    page.written = 0;
-                }
             }
         }
     }
@@ -262,6 +259,11 @@ impl Journal {
     /// The queues of a topic whose segments are in its log.
     pub(super) fn adopted(&mut self, name: &TopicName) -> &mut Vec<QueueName> {
         &mut self.books.entry(name.clone()).or_default().adopted
+    }
+
+    /// Whether something waits to be written.
+    pub(super) fn is_any_behind(&self) -> bool {
+        self.books.values().any(Book::is_behind)
     }
 
     /// Whether something of a topic waits to be written.
@@ -324,13 +326,16 @@ impl Journal {
             self.sync(name, &mut answers);
         }
         let mut unsynced = names.iter().filter(|name| self.logs.is_unsynced(name));
-        unsynced.next().is_none() && !self.books.values().any(Book::is_behind)
+        unsynced.next().is_none() && !self.is_any_behind()
+    }
+
+    /// Has all that waits tried again with the next [commit](Journal::commit).
+    pub(super) fn touch_all(&mut self) {
+        self.touched.extend(self.books.keys().cloned());
     }
 
     /// Topics with messages that the disk has not taken, and how many.
-    pub(super) fn unwritten(&mut self, now: Instant) -> Vec<(TopicName, u64)> {
-        self.touched.extend(self.books.keys().cloned());
-        self.commit(now);
+    pub(super) fn unwritten(&self) -> Vec<(TopicName, u64)> {
         let books = self.books.iter();
         let waiting = books.map(|(name, book)| (name.clone(), book.messages_waiting()));
         waiting.filter(|(_, messages)| *messages > 0).collect()

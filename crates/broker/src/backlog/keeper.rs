@@ -1,101 +1,154 @@
-//! The thread that keeps segments and logs: it carries out orders on a shelf on disk and on logs, and syncs.
+//! Keeps segments and logs: carries out orders on a shelf on disk and on logs, writes and syncs. It reads no clock: the backlog's thread
+//! drives it on folders, the simulation of the whole cluster on simulated disks.
 
-use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
-use clock::Instant;
-use disk::DiskError;
-use topics::{BacklogAnswer, BacklogOrder, BacklogOutcome, LogOrder, LogStep, QueueName};
+use clock::{Instant, WallTime};
+use disk::{DiskError, FileReport, Opened, Volume};
+use topics::{
+    BacklogAnswer, BacklogOrder, BacklogOutcome, KnownLog, LogAnswer, LogOrder, LogStep, Outside,
+    QueueName,
+};
 use wire::TopicName;
 
 use super::journal::Journal;
 use super::kept_message::{Anchor, owner_of, queue_of};
-use super::segments::{Contents, Segments};
+use super::segments::{self, Contents, Segments};
 use super::state::BacklogHealth;
-use super::{BacklogConfig, Work, adoption};
-use crate::reactor::{Inbox, Mail};
-use crate::sys;
-
-/// Works that are done between two commits of logs.
-const WORKS_MAX: usize = 4096;
+use super::{BacklogConfig, Found, adoption, found};
 
 /// See the module.
 #[derive(Debug)]
-pub(super) struct Keeper {
-    pub(super) shelf: Segments,
-    pub(super) journal: Journal,
-    pub(super) anchor: Anchor,
-    pub(super) config: BacklogConfig,
-    pub(super) health: BacklogHealth,
-    pub(super) inboxes: Arc<[Arc<Inbox>]>,
+pub struct Keeper<V> {
+    shelf: Segments<V>,
+    journal: Journal<V>,
+    anchor: Anchor,
+    config: BacklogConfig,
+    health: BacklogHealth,
     /// When what is not synced is to be.
-    pub(super) sync_at: Option<Instant>,
+    sync_at: Option<Instant>,
+    /// Answers to reactors that came up since the last commit.
+    answers: Vec<(usize, LogAnswer)>,
 }
 
-impl Keeper {
-    /// Works until nobody can order anything more, then ends the files in order. False where the disk did not take all of that.
-    pub(super) fn run(mut self, ordered: &Receiver<Work>) -> bool {
-        loop {
-            let due = self.sync_at.into_iter().chain(self.journal.due()).min();
-            let work = match due {
-                None => ordered.recv().map_err(RecvTimeoutError::from),
-                Some(at) => ordered.recv_timeout(at.saturating_since(sys::monotonic_now())),
-            };
-            match work {
-                Ok(work) => {
-                    self.work(work);
-                    // What has come meanwhile is written and synced together.
-                    ordered
-                        .try_iter()
-                        .take(WORKS_MAX)
-                        .for_each(|work| self.work(work));
-                }
-                Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => break,
-            }
-            self.commit();
-            self.sync_if_due(sys::monotonic_now());
-            let (shelf, logs) = (&self.shelf, &self.journal.logs);
-            self.health
-                .note_extent(shelf.bytes() + logs.bytes(), shelf.files() + logs.files());
-        }
+/// What was there when a keeper began.
+#[derive(Debug)]
+pub struct Recovered {
+    /// Queues with what they have outside of memory.
+    pub found: Vec<Found>,
+    /// The logs of durable topics.
+    pub known: Vec<KnownLog>,
+    /// The highest id that a message has.
+    pub highest_id: u64,
+}
+
+impl<V: Volume> Keeper<V> {
+    /// Opens what is on two volumes, of segments and of logs; it is now that instant, and that time of day. `seed` is what the salts of
+    /// new files are drawn from; who publishes must not know it.
+    ///
+    /// # Errors
+    /// [`DiskError`], where a volume cannot be used, or a log not be read.
+    pub fn open(
+        (shelf, logs): (V, V),
+        config: &BacklogConfig,
+        seed: u64,
+        (now, wall): (Instant, WallTime),
+        health: BacklogHealth,
+    ) -> Result<(Keeper<V>, Recovered), DiskError> {
+        let (mut shelf, mut opened) = segments::open(shelf, config, config.bytes_max, seed)?;
+        let (mut logs, mut logged) = found::open_logs(logs, config, seed.rotate_left(32))?;
+        found::refuse_unread(&logged)?;
+        let anchor = Anchor { now, wall };
+        let wall_ns = anchor.wall_ns(now);
+        adoption::finish(&mut shelf, &opened, &mut logs, &mut logged, wall_ns)?;
+        found::forget_logged(&mut shelf, &mut opened, &logged);
+        health.note_bound(config.bytes_max);
+        health.note_extent(shelf.bytes(), shelf.files());
+        tell(config, &opened, &health);
+        let highest_id = opened.highest_id.max(logged.highest_id);
+        let mut recovered = found::recover(config, logged, &health);
+        let outside = std::mem::take(&mut recovered.outside);
+        let keeper = Keeper {
+            shelf,
+            journal: Journal::new(logs, anchor, health.clone(), config.sync_timeout, outside),
+            anchor,
+            config: config.clone(),
+            health,
+            sync_at: None,
+            answers: Vec::new(),
+        };
+        let found = opened.owners.into_iter().map(|(owner, kept)| {
+            let outside = kept.into_iter().map(|each| Outside {
+                number: each.number,
+                messages: each.messages,
+                bytes: each.body_bytes,
+            });
+            (queue_of(owner), outside.collect())
+        });
+        let recovered = Recovered {
+            found: found.chain(recovered.found).collect(),
+            known: recovered.known,
+            highest_id,
+        };
+        Ok((keeper, recovered))
+    }
+
+    /// When it is to [commit](Keeper::commit) again, if nothing comes.
+    #[must_use]
+    pub fn due(&self) -> Option<Instant> {
+        self.sync_at.into_iter().chain(self.journal.due()).min()
+    }
+
+    /// Has logs written and synced, and segments where it is time; gives what reactors are to hear.
+    pub fn commit(&mut self, now: Instant) -> Vec<(usize, LogAnswer)> {
+        self.write_logs(now);
+        self.sync_if_due(now);
+        let (shelf, logs) = (&self.shelf, &self.journal.logs);
+        self.health
+            .note_extent(shelf.bytes() + logs.bytes(), shelf.files() + logs.files());
+        std::mem::take(&mut self.answers)
+    }
+
+    /// Whether something waits that the disk has not taken.
+    #[must_use]
+    pub fn is_behind(&self) -> bool {
+        self.journal.is_any_behind()
+    }
+
+    /// Writes and syncs all that there is, and ends the files in order. False where the disk did not take all of that.
+    #[must_use]
+    pub fn end(mut self) -> bool {
         let is_logged = self.journal.end();
         let ended = self.shelf.end();
         self.health.note(&ended, usize::MAX);
         is_logged && ended.is_ok()
     }
 
-    /// Has logs written and synced, and those told who wait for it.
-    fn commit(&mut self) {
-        let beside = self.shelf.bytes();
-        self.journal.logs.set_beside(beside);
-        let answers = self.journal.commit(sys::monotonic_now());
+    /// Topics with messages that the disk has not taken, and how many.
+    #[must_use]
+    pub fn unwritten(&mut self, now: Instant) -> Vec<(TopicName, u64)> {
+        self.journal.touch_all();
+        self.write_logs(now);
+        self.journal.unwritten()
+    }
+
+    fn write_logs(&mut self, now: Instant) {
+        self.journal.logs.set_beside(self.shelf.bytes());
+        let mut answers = self.journal.commit(now);
+        self.answers.append(&mut answers);
         self.shelf.set_beside(self.journal.logs.bytes());
-        let mut mail: Vec<Vec<Mail>> = Vec::new();
-        mail.resize_with(self.inboxes.len(), Vec::new);
-        for (reactor, answer) in answers {
-            if let Some(mail) = mail.get_mut(reactor) {
-                mail.push(Mail::Logged(answer));
-            }
-        }
-        for (inbox, mail) in self.inboxes.iter().zip(&mut mail) {
-            if !mail.is_empty() {
-                inbox.post(mail);
-            }
-        }
     }
 
     /// Takes an order about a log. What queues have outside of memory is logged at once, before any of it may be read back. Where that
     /// fails the log is not whole: the next start does it.
-    fn log(&mut self, reactor: usize, mut order: LogOrder) {
+    pub fn log(&mut self, reactor: usize, mut order: LogOrder, now: Instant) {
         if let LogOrder::Write(batch) = &mut order
             && !batch.adopted.is_empty()
         {
             let adopted = std::mem::take(&mut batch.adopted);
             // What the topic has in memory comes first.
-            self.commit();
-            let is_whole = self.adopt(&batch.name, adopted).unwrap_or_else(|reason| {
+            self.write_logs(now);
+            let is_whole = self.adopt(&batch.name, adopted, now).unwrap_or_else(|reason| {
                 tracing::error!(
                     "{}: {reason}; messages of its queues that are on disk already are copied into its log at the next start",
                     batch.name
@@ -110,11 +163,16 @@ impl Keeper {
     }
 
     /// Says whether that is all that queues of the topic have; those that were not restored yet are to come.
-    fn adopt(&mut self, topic: &TopicName, queues: Vec<(u32, QueueName)>) -> Result<bool, String> {
+    fn adopt(
+        &mut self,
+        topic: &TopicName,
+        queues: Vec<(u32, QueueName)>,
+        now: Instant,
+    ) -> Result<bool, String> {
         if self.journal.is_behind(topic) {
             return Err(String::from("the disk takes nothing now"));
         }
-        let wall_ns = self.anchor.wall_ns(sys::monotonic_now());
+        let wall_ns = self.anchor.wall_ns(now);
         let logs = &mut self.journal.logs;
         logs.begin(topic);
         for (number, queue) in &queues {
@@ -128,31 +186,8 @@ impl Keeper {
         Ok(owners.all(|owner| adopted.contains(&queue_of(owner.clone()))))
     }
 
-    fn work(&mut self, work: Work) {
-        match work {
-            Work::Order(reactor, order) => {
-                if let Some(answer) = self.carry_out(order)
-                    && let Some(inbox) = self.inboxes.get(reactor)
-                {
-                    inbox.post(&mut vec![Mail::Backlog(answer)]);
-                }
-            }
-            Work::Log(reactor, order) => self.log(reactor, order),
-            Work::Unwritten(reply) => {
-                // Who asked waits for it.
-                let _ = reply.send(self.journal.unwritten(sys::monotonic_now()));
-            }
-            Work::Save(order, reply) => {
-                let answer = self.carry_out(order);
-                let is_kept =
-                    answer.is_none_or(|answer| matches!(answer.outcome, BacklogOutcome::Written));
-                // Who asked waits for it.
-                let _ = reply.send(is_kept);
-            }
-        }
-    }
-
-    fn carry_out(&mut self, order: BacklogOrder) -> Option<BacklogAnswer> {
+    /// Carries out an order about a segment; gives the answer to it, if there is one.
+    pub fn carry_out(&mut self, order: BacklogOrder) -> Option<BacklogAnswer> {
         let (key, number, outcome) = match order {
             BacklogOrder::Write(queue, number, segment) => {
                 let anchor = self.anchor;
@@ -257,5 +292,50 @@ impl Keeper {
         if self.shelf.is_unsynced() {
             self.sync_at = Some(now + timeout);
         }
+    }
+}
+
+/// Logs what was found.
+fn tell(config: &BacklogConfig, opened: &Opened, health: &BacklogHealth) {
+    let segments = opened.owners.iter().flat_map(|(_, segments)| segments);
+    let messages: usize = segments.map(|each| each.messages).sum();
+    if messages > 0 {
+        let (queues, folder) = (opened.owners.len(), config.folder.display());
+        tracing::info!("{messages} messages of {queues} queues are in {folder}");
+    }
+    for report in &opened.reports {
+        tell_of_file(report);
+        health.note_damages(report.damages.len());
+    }
+}
+
+pub(super) fn tell_of_file(report: &FileReport) {
+    let file = &report.file;
+    for damage in &report.damages {
+        let (bytes, offset) = (damage.bytes, damage.offset);
+        tracing::error!(
+            "{file}: {bytes} bytes at {offset} are damaged, and what they held is lost"
+        );
+    }
+    if report.messages_missing > 0 {
+        let missing = report.messages_missing;
+        tracing::error!("{file}: {missing} messages are missing");
+    }
+    if let Some(cut) = report.cut {
+        let (bytes, offset) = (cut.bytes, cut.offset);
+        tracing::warn!(
+            "{file}: the last {bytes} bytes, from {offset} on, were not written whole and are cut off"
+        );
+    }
+    if report.is_unended {
+        tracing::info!("{file} was not ended in order: its broker was killed, or the file was cut");
+    }
+    if report.is_nobodys {
+        tracing::error!(
+            "{file}: whose messages these are cannot be read; it is left as it is, move it away"
+        );
+    }
+    if let Some(failure) = &report.failure {
+        tracing::error!("{file} cannot be read and is left as it is: {failure}");
     }
 }

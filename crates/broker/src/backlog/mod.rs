@@ -13,6 +13,7 @@ mod keeper;
 mod kept_message;
 pub(crate) mod segments;
 mod state;
+mod worker;
 
 use std::path::PathBuf;
 use std::sync::mpsc::{Sender, SyncSender, channel, sync_channel};
@@ -20,18 +21,17 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use disk::{DiskError, FileReport, Opened};
+use disk::{DiskError, Folder};
 use topics::{BacklogBounds, BacklogOrder, KnownLog, LogOrder, Outside, QueueName};
 use wire::TopicName;
 
 use crate::reactor::Inbox;
 use crate::{BrokerError, sys};
-use journal::Journal;
-use keeper::Keeper;
-use kept_message::{Anchor, queue_of};
+pub use keeper::{Keeper, Recovered};
 #[cfg(test)]
 pub use state::LogsState;
 pub use state::{BacklogHealth, BacklogState};
+use worker::Worker;
 
 /// The folder of segments inside the data folder.
 pub const FOLDER_NAME: &str = "srtm.queues";
@@ -193,51 +193,25 @@ impl Backlog {
         };
         let seed = sys::random().map_err(io("drawing a number for files"))?;
         let seed = u64::from_le_bytes(seed);
-        let (mut shelf, mut opened) =
-            segments::open(&config.folder, config, config.bytes_max, seed)?;
-        let (mut logs, mut logged) = found::open_logs(config, seed.rotate_left(32))?;
-        let anchor = Anchor {
-            now: sys::monotonic_now(),
-            wall: sys::wall_now(),
-        };
-        let wall_ns = anchor.wall_ns(anchor.now);
-        adoption::finish(&mut shelf, &opened, &mut logs, &mut logged, wall_ns)?;
-        found::forget_logged(&mut shelf, &mut opened, &logged);
+        let folders = (
+            Folder::open(&config.folder)?,
+            Folder::open(&config.folder.join(LOGS_FOLDER_NAME))?,
+        );
         let health = BacklogHealth::default();
-        health.note_bound(config.bytes_max);
-        health.note_extent(shelf.bytes(), shelf.files());
-        tell(config, &opened, &health);
-        let highest_id = opened.highest_id.max(logged.highest_id);
-        let recovered = found::recover(config, logged, &health);
-        let timeout = config.sync_timeout;
-        let keeper = Keeper {
-            shelf,
-            journal: Journal::new(logs, anchor, health.clone(), timeout, recovered.outside),
-            anchor,
-            config: config.clone(),
-            health: health.clone(),
-            inboxes,
-            sync_at: None,
-        };
+        let times = (sys::monotonic_now(), sys::wall_now());
+        let (keeper, recovered) = Keeper::open(folders, config, seed, times, health.clone())?;
+        let worker = Worker { keeper, inboxes };
         let (works, ordered) = channel();
         let thread = std::thread::Builder::new()
             .name(String::from("backlog"))
-            .spawn(move || keeper.run(&ordered))
+            .spawn(move || worker.run(&ordered))
             .map_err(io("starting the thread for backlogs"))?;
-        let found = opened.owners.into_iter().map(|(owner, kept)| {
-            let outside = kept.into_iter().map(|each| Outside {
-                number: each.number,
-                messages: each.messages,
-                bytes: each.body_bytes,
-            });
-            (queue_of(owner), outside.collect())
-        });
         Ok(Backlog {
             works,
             thread,
             health,
-            found: Mutex::new(found.chain(recovered.found).collect()),
-            highest_id,
+            found: Mutex::new(recovered.found),
+            highest_id: recovered.highest_id,
             known: recovered.known.into(),
         })
     }
@@ -271,51 +245,6 @@ impl Backlog {
     pub fn join(self) -> bool {
         drop(self.works);
         self.thread.join().unwrap_or(false)
-    }
-}
-
-/// Logs what was found.
-fn tell(config: &BacklogConfig, opened: &Opened, health: &BacklogHealth) {
-    let segments = opened.owners.iter().flat_map(|(_, segments)| segments);
-    let messages: usize = segments.map(|each| each.messages).sum();
-    if messages > 0 {
-        let (queues, folder) = (opened.owners.len(), config.folder.display());
-        tracing::info!("{messages} messages of {queues} queues are in {folder}");
-    }
-    for report in &opened.reports {
-        tell_of_file(report);
-        health.note_damages(report.damages.len());
-    }
-}
-
-fn tell_of_file(report: &FileReport) {
-    let file = &report.file;
-    for damage in &report.damages {
-        let (bytes, offset) = (damage.bytes, damage.offset);
-        tracing::error!(
-            "{file}: {bytes} bytes at {offset} are damaged, and what they held is lost"
-        );
-    }
-    if report.messages_missing > 0 {
-        let missing = report.messages_missing;
-        tracing::error!("{file}: {missing} messages are missing");
-    }
-    if let Some(cut) = report.cut {
-        let (bytes, offset) = (cut.bytes, cut.offset);
-        tracing::warn!(
-            "{file}: the last {bytes} bytes, from {offset} on, were not written whole and are cut off"
-        );
-    }
-    if report.is_unended {
-        tracing::info!("{file} was not ended in order: its broker was killed, or the file was cut");
-    }
-    if report.is_nobodys {
-        tracing::error!(
-            "{file}: whose messages these are cannot be read; it is left as it is, move it away"
-        );
-    }
-    if let Some(failure) = &report.failure {
-        tracing::error!("{file} cannot be read and is left as it is: {failure}");
     }
 }
 

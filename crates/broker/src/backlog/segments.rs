@@ -1,29 +1,27 @@
 //! What keeps the segments of queues, named here once for all who use it.
 
-use std::path::Path;
-
-use disk::{DiskError, Folder, Opened, Shelf, ShelfConfig};
+use disk::{DiskError, Opened, Shelf, ShelfConfig, Volume};
 
 use super::BacklogConfig;
 
 pub(super) use disk::Contents;
 
 /// Segments of all queues.
-pub(crate) type Segments = Shelf<Folder>;
+pub(crate) type Segments<V> = Shelf<V>;
 
-/// Those in `folder`, with at most `bytes_max` of them. `seed` is what the salts of new files are drawn from; who publishes must not know it.
+/// Those on a volume, with at most `bytes_max` of them. `seed` is what the salts of new files are drawn from; who publishes must not know it.
 ///
 /// # Errors
-/// [`DiskError`], where the folder cannot be used.
-pub(crate) fn open(
-    folder: &Path,
+/// [`DiskError`], where the volume cannot be used.
+pub(crate) fn open<V: Volume>(
+    volume: V,
     config: &BacklogConfig,
     bytes_max: u64,
     seed: u64,
-) -> Result<(Segments, Opened), DiskError> {
+) -> Result<(Segments<V>, Opened), DiskError> {
     let shelf_config = ShelfConfig {
         file_bytes_max: config.file_bytes_max,
         bytes_max,
     };
-    Shelf::open(Folder::open(folder)?, shelf_config, seed)
+    Shelf::open(volume, shelf_config, seed)
 }

@@ -37,7 +37,7 @@ pub(super) fn copy(
     }
     let numbers = numbers_in_use(places)?;
     // The budget is for what comes in: these messages are on this disk already.
-    let (shelf, _) = segments::open(&staged, config, u64::MAX, seed)?;
+    let (shelf, _) = segments::open(Folder::open(&staged)?, config, u64::MAX, seed)?;
     let mut copying = Copying {
         found,
         config,
@@ -70,7 +70,7 @@ fn numbers_in_use(places: &Places) -> Result<BTreeMap<Owner, u64>, BrokerError> 
 struct Copying<'a> {
     found: &'a Found,
     config: &'a BacklogConfig,
-    shelf: Segments,
+    shelf: Segments<Folder>,
     batch: Batch,
     taken: TakenOver,
 }

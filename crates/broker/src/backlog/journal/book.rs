@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use clock::Instant;
-use disk::{DiskError, Entry, Folder, Logs, Message, Standing, Step};
+use disk::{DiskError, Entry, Logs, Message, Standing, Step, Volume};
 use topics::{LogAnswer, LogBatch, LogStep, LoggedStanding, QueueName};
 use wire::TopicName;
 
@@ -80,11 +80,11 @@ impl Page {
 
     /// Writes it to the log of its topic, and before it what is not written yet; as much of it as there is room for. Steps come with the
     /// last of its messages.
-    pub(super) fn write(
+    pub(super) fn write<V: Volume>(
         &mut self,
         name: &TopicName,
         unwritten: &mut Vec<Step>,
-        logs: &mut Logs<Folder>,
+        logs: &mut Logs<V>,
         anchor: Anchor,
     ) -> Result<(), DiskError> {
         let mut count = self.standings.len() - self.written;
@@ -144,7 +144,7 @@ impl Book {
     }
 
     /// Lets steps that are not about messages which wait themselves take effect.
-    pub(super) fn let_known_steps_pass(&mut self, name: &TopicName, logs: &mut Logs<Folder>) {
+    pub(super) fn let_known_steps_pass<V: Volume>(&mut self, name: &TopicName, logs: &mut Logs<V>) {
         for page in &mut self.waiting {
             let steps = std::mem::take(&mut page.steps);
             let mut known = Vec::new();
@@ -175,19 +175,23 @@ impl Book {
     }
 
     /// Writes once more what a failed sync may have lost.
-    pub(super) fn repeat(
+    pub(super) fn repeat<V: Volume>(
         &mut self,
         name: &TopicName,
-        logs: &mut Logs<Folder>,
+        logs: &mut Logs<V>,
         anchor: Anchor,
     ) -> Result<(), DiskError> {
-        for page in &mut self.unsynced {
-            let messages = page.messages(anchor);
+        let written = self.unsynced.iter();
+        let written = written.map(|page| (page, page.standings.len(), &page.steps[..]));
+        let begun = self.waiting.front().filter(|page| page.batch.is_synced);
+        let begun = begun.map(|page| (page, page.written, &[][..]));
+        for (page, written, steps) in written.chain(begun) {
+            let messages = page.messages(anchor).take(written);
             let live = messages.filter(|(message, _)| logs.knows(name, message.id));
             let live: Vec<(Message<'_>, Vec<Standing>)> = live
                 .map(|(message, _)| (message, logs.standings(name, message.id).to_vec()))
                 .collect();
-            let steps = page.steps.iter().filter(|step| step.may_be_repeated());
+            let steps = steps.iter().filter(|step| step.may_be_repeated());
             let steps: Vec<Step> = steps.cloned().collect();
             let entry = Entry {
                 before: &[],
@@ -196,7 +200,8 @@ impl Book {
                     .map(|(message, standings)| (*message, &standings[..])),
                 after: &steps,
             };
-            logs.write(name, entry)?;
+            // It is on disk already, and what makes room waits for it.
+            logs.write_beyond(name, entry)?;
         }
         Ok(())
     }

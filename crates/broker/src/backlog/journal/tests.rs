@@ -1,7 +1,7 @@
 //! What reactors hear of their batches.
 
 use clock::WallTime;
-use disk::LogsConfig;
+use disk::{Folder, LogsConfig};
 use topics::{LogBatch, LogStep, TopicKey};
 
 use super::*;
