@@ -21,7 +21,7 @@ TARGET = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")).resol
 # Seconds of seeds that a fault may survive.
 PATIENCE_S = int(os.environ.get("MUTANT_TIME", "60"))
 
-# name, file below crates/, text, what takes its place; {m} is the switch
+# name, file below crates/, text, what takes its place; {m} is the switch, {e} the same for a crate that does not know `clock`
 FAULTS = [
     (
         "share-grows-early",
@@ -344,6 +344,66 @@ FAULTS = [
         "        Job::Recall(number) => brokers[number].link.is_none(),",
         "        Job::Recall(number) => brokers[number].link.is_none() && !{m},",
     ),
+    (
+        "told-before-the-sync",
+        "broker/src/backlog/journal.rs",
+        "            match page.batch.is_synced {\n",
+        "            match page.batch.is_synced && !{m} {\n",
+    ),
+    (
+        "log-steps-not-written",
+        "disk/src/log.rs",
+        "        sheet.push_steps(&own.named(after));",
+        "        if !{e} {\n            sheet.push_steps(&own.named(after));\n        }",
+    ),
+    (
+        "log-folder-not-synced",
+        "disk/src/log.rs",
+        "        if self.is_folder_unsynced {",
+        "        if self.is_folder_unsynced && !{e} {",
+    ),
+    (
+        "failed-sync-counts",
+        "disk/src/log.rs",
+        "            if let Err(error) = self.volume.sync(&shown) {",
+        "            if let Err(error) = self.volume.sync(&shown)\n                && !{e}\n            {",
+    ),
+    (
+        "failed-sync-not-repeated",
+        "broker/src/backlog/journal.rs",
+        "                book.is_to_repeat = true;",
+        "                book.is_to_repeat = !{m};",
+    ),
+    (
+        "log-removed-before-it-is-noted",
+        "disk/src/log.rs",
+        "        let begins = log.begins_synced;",
+        "        let begins = match {e} {\n            true => log.state.files.keys().last().map_or(0, |file| file.number),\n            false => log.begins_synced,\n        };",
+    ),
+    (
+        "doubtful-logs-make-no-room",
+        "disk/src/log.rs",
+        "        self.has_unsynced_copies = false;",
+        "        self.has_unsynced_copies &= {e};",
+    ),
+    (
+        "log-begun-beside-unread-files",
+        "broker/src/backlog/found.rs",
+        "    match unread.find_map(",
+        "    match unread.filter(|_| !{m}).find_map(",
+    ),
+    (
+        "passed-and-adopted",
+        "broker/src/backlog/adoption.rs",
+        "            if has_passed ||",
+        "            if (has_passed && !{m}) ||",
+    ),
+    (
+        "handed-over-before-it-is-durable",
+        "soak/src/broker/handing.rs",
+        "            ground.waiters.push(key, *number, waiter);\n            return None;",
+        "            ground.waiters.push(key, *number, waiter);\n            if !{m} {\n                return None;\n            }",
+    ),
 ]
 
 SWITCH = """
@@ -392,6 +452,8 @@ def make_copy(faults: list) -> None:
         text = texts.get(path) or path.read_text()
         # What one fault has changed another may have to find.
         new = new.replace("{m}", f'clock::mutant("{name}")')
+        switch = f'std::env::var("MUTANT").is_ok_and(|name| name == "{name}")'
+        new = new.replace("{e}", switch)
         if old not in text:
             sys.exit(f"{name}: its text is not in crates/{file} any more")
         texts[path] = text.replace(old, new, 1)

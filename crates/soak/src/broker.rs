@@ -7,6 +7,7 @@
 mod agent;
 pub mod alone;
 mod attached;
+mod backlog;
 mod catalog;
 mod errands;
 mod gossip;
@@ -16,6 +17,7 @@ mod outlet;
 mod process;
 mod publish;
 mod session;
+mod waiters;
 
 use std::time::Duration;
 
@@ -30,6 +32,7 @@ use crate::folder::Folder;
 use crate::laws::gossip::Seen;
 use crate::laws::limits::Bound;
 use crate::outside::Outside;
+pub use backlog::MessageDisk;
 use process::Process;
 
 /// Bounds of a small broker, so that queues are full now and then.
@@ -57,6 +60,8 @@ pub struct Broker {
     pub folder: Folder,
     /// Without a data folder every process begins with nothing, and as another broker.
     pub has_folder: bool,
+    /// Where it keeps messages, if it does.
+    pub disk: Option<MessageDisk>,
     /// Processes so far.
     pub life: u64,
     process: Option<Process>,
@@ -92,6 +97,7 @@ impl Broker {
             identity: Identity([place as u8 + 1; 16]),
             folder: Folder::new(disk),
             has_folder: true,
+            disk: None,
             life: 0,
             process: None,
         }
@@ -112,7 +118,7 @@ impl Broker {
         self.process.is_some()
     }
 
-    /// Starts a process with what the folder holds.
+    /// Starts a process with what the folder holds; it does not start where the disk for messages cannot be read.
     pub fn start(&mut self, out: &mut Outside) {
         if self.is_running() {
             return;
@@ -121,15 +127,20 @@ impl Broker {
         if !self.has_folder && self.life > 1 {
             self.identity.0[8..].copy_from_slice(&out.chance.number().to_be_bytes());
         }
+        let Ok(mut process) = Process::begin(self, out) else {
+            return;
+        };
         out.net.begins(Actor::Broker(self.place), self.life);
-        let mut process = Process::begin(self, out);
         process.settle(out);
         self.process = Some(process);
     }
 
     /// kill -9; the host goes dark, too, where it loses its power ([`Folder::crash`]).
     pub fn kill(&mut self, out: &mut Outside) {
-        if self.process.take().is_some() {
+        if let Some(process) = self.process.take() {
+            if let Some(disk) = &self.disk {
+                process.end(disk, out);
+            }
             let memory = (self.place, self.life);
             out.net.ends(Actor::Broker(self.place));
             out.books.deliveries.gone(memory);

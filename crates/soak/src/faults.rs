@@ -8,8 +8,9 @@ use link::TopicChange;
 
 use crate::chance::Chance;
 use crate::event::{Actor, Ask};
+use crate::medium::Ailment;
 use crate::network::{CLIENTS, CONSUMERS, Host, Weather};
-use crate::plan::Plan;
+use crate::plan::{DURABILITIES, Plan};
 
 /// One thing that goes wrong, or is mended again.
 #[derive(Clone, Debug)]
@@ -34,6 +35,8 @@ pub enum Fault {
     StoreFull(bool),
     /// A broker's is.
     FolderFull(usize, bool),
+    /// A broker's disk for messages does not do something, or does everything again.
+    DiskAils(usize, Option<Ailment>),
     /// Packets fare otherwise.
     Weather(Weather),
     /// This part of answers over HTTP is lost.
@@ -153,6 +156,7 @@ pub fn draw(
     }
     draw_lost_answers(plan, streams, (from, until), &mut faults);
     draw_lost_power(plan, streams, (from, until), &mut faults);
+    draw_trouble_with_disks(plan, streams, (from, until), &mut faults);
     faults.retain(|(at, _)| *at < until);
     faults.push((until, Fault::Calm));
     faults.sort_by_key(|(at, _)| *at);
@@ -219,6 +223,56 @@ fn draw_lost_power(
         faults.push((at, Fault::Dark(broker)));
         at += chance.span_ms(200, 3000);
         faults.push((at, Fault::Start(broker)));
+    }
+}
+
+/// Brokers with disks for messages end more often, these disks fail, and topics become durable, and are not any more.
+fn draw_trouble_with_disks(
+    plan: &Plan,
+    streams: &Streams,
+    (from, until): (Instant, Instant),
+    faults: &mut Vec<(Instant, Fault)>,
+) {
+    const AILMENTS: [Ailment; 4] = [
+        Ailment::Full,
+        Ailment::Writes,
+        Ailment::Syncs,
+        Ailment::Reads,
+    ];
+    if plan.disk_bytes.is_none() {
+        return;
+    }
+    let mut chance = Chance::new(streams, "disks");
+    let (dies, ails, changes) = (
+        chance.pick(&[0.0, 0.3, 0.7]),
+        chance.pick(&[0.0, 0.3, 0.7]),
+        chance.pick(&[0.0, 0.1]),
+    );
+    let mut at = from;
+    while at < until {
+        at += chance.span_ms(200, 2000);
+        let place = chance.below(plan.brokers);
+        let end = at + chance.span_ms(20, 3000);
+        if chance.happens(dies) {
+            let broker = Actor::Broker(place);
+            let death = match chance.happens(0.5) {
+                true => Fault::Kill(broker),
+                false => Fault::Dark(broker),
+            };
+            faults.push((at, death));
+            faults.push((end, Fault::Start(broker)));
+        }
+        if chance.happens(ails) {
+            let ailment = chance.pick(&AILMENTS);
+            faults.push((at, Fault::DiskAils(place, Some(ailment))));
+            faults.push((end, Fault::DiskAils(place, None)));
+        }
+        if chance.happens(changes) {
+            let mut topic = plan.topics[chance.below(plan.topics.len())].clone();
+            topic.durability = chance.pick(&DURABILITIES);
+            let wish = Ask::PutTopic(topic.name.clone(), topic.spec(1.0));
+            faults.push((at, Fault::Wish(Box::new(wish))));
+        }
     }
 }
 

@@ -18,6 +18,7 @@ mod event;
 mod faults;
 mod folder;
 pub mod laws;
+mod medium;
 mod network;
 mod operator;
 mod outside;
@@ -74,6 +75,12 @@ trait Simulated {
 #[must_use]
 pub fn run(seed: u64, is_traced: bool) -> Outcome {
     run_to_end(World::new(Plan::of(seed), is_traced), seed)
+}
+
+/// The same with brokers that keep messages on disks, and with durable topics.
+#[must_use]
+pub fn run_durable(seed: u64, is_traced: bool) -> Outcome {
+    run_to_end(World::new(Plan::durable(seed), is_traced), seed)
 }
 
 fn run_to_end(mut world: impl Simulated, seed: u64) -> Outcome {

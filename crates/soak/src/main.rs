@@ -1,11 +1,11 @@
 //! Runs seeds for as long as it is asked to, and says how it goes: `soak [SECONDS [FIRST_SEED]]`; `soak until-broken SECONDS` ends with the
-//! first that breaks a law; `soak replay SEED` runs one and prints every event. Of each seed there is a cluster with a controller, and, with
-//! `roster` behind the seed, brokers that find each other.
+//! first that breaks a law; `soak replay SEED` runs one and prints every event. Of each seed there is a cluster with a controller; with
+//! `durable` behind the seed, one whose brokers keep messages on disks; and, with `roster`, brokers that find each other.
 
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use soak::{Outcome, roster, run};
+use soak::{Outcome, roster, run, run_durable};
 
 /// Between two lines about how it goes.
 const TOLD_EVERY: Duration = Duration::from_secs(5);
@@ -16,6 +16,7 @@ fn main() -> ExitCode {
     match arguments.first().map(String::as_str) {
         Some("replay") => match (number(1), arguments.get(2).map(String::as_str)) {
             (Some(seed), None) => exit_code(&run(seed, true)),
+            (Some(seed), Some("durable")) => exit_code(&run_durable(seed, true)),
             (Some(seed), Some("roster")) => exit_code(&roster::run(seed, true)),
             _ => usage(),
         },
@@ -27,7 +28,7 @@ fn main() -> ExitCode {
 
 fn usage() -> ExitCode {
     eprintln!(
-        "usage: soak [SECONDS [FIRST_SEED]] | soak until-broken SECONDS | soak replay SEED [roster]"
+        "usage: soak [SECONDS [FIRST_SEED]] | soak until-broken SECONDS | soak replay SEED [durable | roster]"
     );
     ExitCode::FAILURE
 }
@@ -53,6 +54,7 @@ fn soak(seconds: u64, first: u64, is_until_broken: bool) -> ExitCode {
         runs += 1;
         for (outcome, kind) in [
             (run(seed, false), ""),
+            (run_durable(seed, false), " durable"),
             (roster::run(seed, false), " roster"),
         ] {
             events += outcome.events;

@@ -6,7 +6,7 @@ use api::view::{Contract, PublisherSpec, Slo, TopicSpec};
 use clock::Streams;
 use control::Settings;
 use limit::{JudgedBy, Limit, OnExceed, SharePolicy};
-use link::OnFull;
+use link::{Durability, OnFull};
 
 use crate::chance::Chance;
 use crate::faults::{LOSSES, Loss};
@@ -27,6 +27,17 @@ const SHARING: [SharePolicy; 8] = [
     SharePolicy::Grd,
 ];
 
+/// What is to become of messages where brokers have disks for them: mostly they are durable.
+pub const DURABILITIES: [Durability; 4] = [
+    Durability::Fsync,
+    Durability::Fsync,
+    Durability::Disk,
+    Durability::Memory,
+];
+
+/// Bytes that messages on a broker's disk may take.
+const DISK_BYTES: [u64; 3] = [48 * 1024, 256 * 1024, 16 * 1024 * 1024];
+
 /// A run.
 #[derive(Clone, Debug)]
 pub struct Plan {
@@ -44,6 +55,8 @@ pub struct Plan {
     pub is_cumulative: bool,
     /// Brokers have data folders.
     pub have_folders: bool,
+    /// Brokers have disks for messages, with so many bytes.
+    pub disk_bytes: Option<u64>,
     /// Part of messages that consumers do not simply finish.
     pub badness: f64,
     /// How brokers gossip about limits that they share: length of an interval, and to how many others.
@@ -61,6 +74,8 @@ pub struct PlannedTopic {
     pub limit: Option<(f64, f64)>,
     /// How brokers share that.
     pub sharing: SharePolicy,
+    /// What its messages are to outlive.
+    pub durability: Durability,
     /// Whether a latency is promised.
     pub has_promise: bool,
     /// Those who publish.
@@ -101,6 +116,7 @@ impl PlannedTopic {
             contract: Contract {
                 limit,
                 on_full: Some(OnFull::Block),
+                durability: self.durability,
                 ..Contract::default()
             },
             slo: self.has_promise.then_some(Slo {
@@ -153,10 +169,24 @@ impl Plan {
             badness: chance.pick(&[0.0, 0.05, 0.3]),
             gossip,
             have_folders: chance.happens(0.75),
+            disk_bytes: None,
             lost: chance
                 .happens(0.3)
                 .then(|| (chance.below(brokers), chance.pick(&LOSSES))),
         }
+    }
+
+    /// The same plan for brokers that keep messages on disk.
+    #[must_use]
+    pub fn durable(seed: u64) -> Plan {
+        let mut plan = Plan::of(seed);
+        let mut chance = Chance::new(&Streams::new(seed), "durable");
+        for topic in &mut plan.topics {
+            topic.durability = chance.pick(&DURABILITIES);
+        }
+        plan.have_folders = true;
+        plan.disk_bytes = Some(chance.pick(&DISK_BYTES));
+        plan
     }
 
     /// How the controller behaves: as ever, with shorter spans.
@@ -195,6 +225,7 @@ fn topic(name: &str, is_limited: bool, chance: &mut Chance) -> PlannedTopic {
         name: name.to_owned(),
         limit: is_limited.then_some((rate * part, (rate * part / 2.0).max(20.0))),
         sharing: SharePolicy::Lease,
+        durability: Durability::Memory,
         has_promise: chance.happens(0.5),
         publishers,
         consumers: 1 + chance.below(2),

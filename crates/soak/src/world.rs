@@ -12,7 +12,7 @@ use control::service::Next;
 use link::{Door, Present, TopicChange};
 
 use crate::Simulated;
-use crate::broker::{Broker, place_of};
+use crate::broker::{Broker, MessageDisk, place_of};
 use crate::chance::Chance;
 use crate::consumer::Consumer;
 use crate::controller::Controller;
@@ -111,6 +111,9 @@ impl World {
         let streams = Streams::new(plan.seed);
         let mut books = Books::default();
         books.limits.memory = plan.settings().lease * 4;
+        if plan.disk_bytes.is_some() {
+            books.deliveries.on_disks();
+        }
         books.heard_after = heard_after(plan.gossip, plan.brokers);
         let out = Outside {
             net: Network::new(&streams, plan.weather, BEGIN),
@@ -127,6 +130,11 @@ impl World {
             broker.has_folder = plan.have_folders;
         }
         brokers.push(stray);
+        if let Some(bytes_max) = plan.disk_bytes {
+            for broker in &mut brokers {
+                broker.disk = Some(MessageDisk::new(broker.place, bytes_max, &streams));
+            }
+        }
         let mut world = World {
             out,
             controller,

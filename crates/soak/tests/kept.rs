@@ -1,6 +1,6 @@
 //! Seeds that have found a fault: none finds it again.
 
-use soak::{Outcome, roster, run};
+use soak::{Outcome, roster, run, run_durable};
 
 #[test]
 fn what_was_said_before_a_deletion_was_heard_brings_no_channel_back() {
@@ -35,6 +35,26 @@ fn a_limit_that_was_refused_is_not_in_force() {
 #[test]
 fn brokers_that_find_each_other_do_so_whatever_they_were_told() {
     all_is_well(&[6, 7, 29, 30_019, 30_060], roster::run, " roster");
+}
+
+#[test]
+fn no_log_is_begun_anew_beside_files_that_cannot_be_read() {
+    all_is_well(&[104, 107, 163], run_durable, " durable");
+}
+
+#[test]
+fn what_has_left_a_topic_is_not_adopted_from_a_segment_of_before() {
+    all_is_well(&[2113], run_durable, " durable");
+}
+
+#[test]
+fn a_log_whose_sync_has_failed_at_its_bound_makes_room_again() {
+    all_is_well(&[301, 2028], run_durable, " durable");
+}
+
+#[test]
+fn what_is_done_does_not_come_alive_in_a_log_that_is_written_again() {
+    all_is_well(&[5227], run_durable, " durable");
 }
 
 fn all_is_well(seeds: &[u64], run: impl Fn(u64, bool) -> Outcome, kind: &str) {

@@ -12,6 +12,7 @@ use wire::gossip::Key;
 
 use super::gossip::{Gossip, address};
 use super::ground::Ground;
+use super::waiters::Waiters;
 use super::{BOUNDS, TURN_MESSAGES_MAX};
 use crate::chance::Chance;
 use crate::event::{Actor, Event};
@@ -196,6 +197,7 @@ impl Process {
             identity: Identity([of.place as u8 + 1; 16]),
             offset,
             table,
+            waiters: Waiters::default(),
         };
         let config = SharingConfig {
             address: None,

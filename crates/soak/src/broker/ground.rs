@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use clock::Instant;
-use link::Identity;
+use link::{Durability, Identity};
 use topics::stats::{CatalogTopic, ClientStats, StatsFilter, TopicStats};
-use topics::{Step, TopicTable, Walk};
+use topics::{Step, TopicKey, TopicTable, Walk};
 
+use super::waiters::Waiters;
 use crate::event::Actor;
 use crate::laws::delivery::Memory;
 
@@ -20,6 +21,8 @@ pub(super) struct Ground {
     /// The process's clock is so far from the simulation's: no two machines have one.
     pub(super) offset: Duration,
     pub(super) table: TopicTable,
+    /// Who waits until what its topics have taken is durable.
+    pub(super) waiters: Waiters,
 }
 
 impl Ground {
@@ -37,6 +40,12 @@ impl Ground {
     /// This life of the process, as the laws name it.
     pub(super) fn memory(&self) -> Memory {
         (self.place, self.life)
+    }
+
+    /// What a topic is declared to outlive.
+    pub(super) fn durability(&self, topic: TopicKey) -> Durability {
+        let topic = self.table.topic(topic);
+        topic.map_or(Durability::Memory, |topic| topic.declared.durability)
     }
 
     /// What is in force of a topic, as of now.

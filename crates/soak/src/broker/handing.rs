@@ -10,11 +10,13 @@ use broker::handover::{
 };
 use bytes::Bytes;
 use clock::Instant;
+use link::Durability;
 use rustc_hash::FxHashSet;
-use topics::{Handed, QueueName, StrandedWalk};
+use topics::{Handed, Published, QueueName, StrandedWalk};
 
 use super::ground::Ground;
 use super::place_of;
+use super::waiters::{Waiter, Who};
 use crate::event::{Actor, Answer, Ask, Packet, Port, StreamId};
 use crate::laws::delivery::Key;
 use crate::outside::Outside;
@@ -162,37 +164,58 @@ impl Handing {
             return;
         };
         let answer = match pass.is_some() && pass == self.pass {
-            false => Answer::Stranger,
-            true => self.take_over(queue, &bytes, ground, out),
+            false => Some(Answer::Stranger),
+            true => self.take_over(stream, queue, &bytes, ground, out),
         };
+        if let Some(answer) = answer {
+            out.net
+                .send(stream, ground.me, Packet::Answer(Box::new(answer)));
+        }
+    }
+
+    /// What a broker has handed over is durable here.
+    pub(super) fn confirm(stream: StreamId, ground: &Ground, out: &mut Outside) {
+        let answer = Answer::TakenOver(Ok(()));
         out.net
             .send(stream, ground.me, Packet::Answer(Box::new(answer)));
     }
 
+    /// The answer, unless that is to wait until what was taken is durable.
     fn take_over(
         &mut self,
+        stream: StreamId,
         queue: QueueName,
         bytes: &Bytes,
         ground: &mut Ground,
         out: &mut Outside,
-    ) -> Answer {
+    ) -> Option<Answer> {
         let batch = match read_batch(bytes, MSG_BYTES_MAX, DELAY_MAX) {
             Ok(batch) => batch,
             Err(error) => {
                 let what = format!("a broker was handed over {error}");
                 out.books.breaks("frames", what);
-                return Answer::Stranger;
+                return Some(Answer::Stranger);
             }
         };
         let now = ground.local(out.net.now);
         let taken = ground.table.take_over(&queue, &batch, now);
+        let key = ground.table.find(queue.topic.as_str());
         let name = (queue, batch.stream, batch.number);
         if taken.is_ok() && self.taken.insert(name) {
             for key in keys(&batch.messages) {
                 out.books.deliveries.taken_over(key, ground.memory());
             }
         }
-        Answer::TakenOver(taken.map(drop))
+        if let (Ok(Published::Logged(number)), Some(key)) = (&taken, key) {
+            let waiter = Waiter {
+                who: Who::Broker(stream),
+                keys: keys(&batch.messages).collect(),
+                is_synced: ground.durability(key) == Durability::Fsync,
+            };
+            ground.waiters.push(key, *number, waiter);
+            return None;
+        }
+        Some(Answer::TakenOver(taken.map(drop)))
     }
 
     /// The next batch of the queues that were found.

@@ -1,16 +1,19 @@
 //! A process: its parts, and the flow between them.
 
+use broker::Recovered;
 use broker::sharing::SharingConfig;
-use topics::MessageIds;
-use topics::TopicTable;
+use disk::DiskError;
 use topics::stats::TopicStats;
+use topics::{Bounds, MessageIds, TopicTable};
 
 use super::agent::Link;
+use super::backlog::{Backlog, MessageDisk};
 use super::catalog::Keeping;
 use super::gossip::Gossip;
 use super::ground::Ground;
 use super::handing::Handing;
 use super::session::Sessions;
+use super::waiters::Waiters;
 use super::{BOUNDS, Broker, TURN_MESSAGES_MAX};
 use crate::event::{Actor, Event, Packet, Port, StreamId};
 use crate::outside::Outside;
@@ -25,16 +28,29 @@ pub(super) struct Process {
     pub(super) handing: Handing,
     pub(super) gossip: Gossip,
     pub(super) keeping: Keeping,
+    pub(super) backlog: Option<Backlog>,
     wake_at: Instant,
 }
 
 impl Process {
-    /// One that begins with what the folder of its place holds.
-    pub(super) fn begin(of: &Broker, out: &mut Outside) -> Process {
+    /// One that begins with what the folder of its place holds, and its disk for messages, if there is one.
+    ///
+    /// # Errors
+    /// The disk's.
+    pub(super) fn begin(of: &Broker, out: &mut Outside) -> Result<Process, DiskError> {
         let offset = Duration::from_nanos(out.chance.number() % 1_000_000_000_000);
         let wall = WallTime::from_nanos(out.net.now.as_nanos());
-        let ids = MessageIds::new(of.place as u16, 0, 1, wall);
-        let table = TopicTable::new(BOUNDS, ids);
+        let opened = of.disk.as_ref();
+        let opened = opened.map(|disk| disk.open((out.net.now + offset, wall), out));
+        let (backlog, recovered) = opened.transpose()?.unzip();
+        let highest_id = recovered.as_ref().map_or(0, |found| found.highest_id);
+        let ids = MessageIds::new(of.place as u16, 0, 1, wall).above(highest_id);
+        let bounds = Bounds {
+            backlog: of.disk.as_ref().map(MessageDisk::bounds),
+            ..BOUNDS
+        };
+        let known = recovered.iter().flat_map(|found| found.known.clone());
+        let table = TopicTable::new(bounds, ids).knowing(known);
         let mut ground = Ground {
             me: Actor::Broker(of.place),
             place: of.place,
@@ -43,17 +59,29 @@ impl Process {
             identity: of.identity,
             offset,
             table: table.controlled().logging_releases(1 << 16),
+            waiters: Waiters::default(),
         };
         let folder = of.has_folder.then_some(&of.folder);
         let keeping = Keeping::restore(folder, &mut ground, out);
-        Process {
+        if let Some(recovered) = recovered {
+            take_up(&recovered, &mut ground, out);
+        }
+        Ok(Process {
             sessions: Sessions::default(),
             link: Link::new(&ground, out),
             handing: Handing::new(out.chance.number()),
             gossip: Gossip::new(&SharingConfig::default(), &ground, out),
             keeping,
+            backlog,
             ground,
             wake_at: Instant::MAX,
+        })
+    }
+
+    /// It is killed: what it has on disk is what it has come to.
+    pub(super) fn end(self, of: &MessageDisk, out: &mut Outside) {
+        if let Some(backlog) = self.backlog {
+            of.cut_off(backlog, &self.ground, out);
         }
     }
 
@@ -116,6 +144,9 @@ impl Process {
         }
         self.wake_at = Instant::MAX;
         self.keeping.drive(&self.ground, out.net.now);
+        if let Some(backlog) = &mut self.backlog {
+            backlog.drive(&mut self.ground, &mut self.sessions, out);
+        }
         self.sessions.beat_hearts(out.net.now);
         self.link.wake(&self.ground, out);
         self.handing.drive(&mut self.ground, out);
@@ -166,6 +197,9 @@ impl Process {
             self.sessions
                 .let_go_on(StreamId(held.0), &mut self.ground, out);
         }
+        if let Some(backlog) = &mut self.backlog {
+            backlog.take(&mut self.ground, &mut self.sessions, out);
+        }
         if std::mem::take(&mut self.ground.table.effects.catalog_changed) {
             self.keeping.changed(out.net.now);
         }
@@ -194,6 +228,9 @@ impl Process {
         let table = self.ground.table.next_wakeup();
         let others = [
             self.keeping.next_at(),
+            self.backlog
+                .as_ref()
+                .and_then(|backlog| backlog.next_at(&self.ground)),
             self.link.next_at(&self.ground),
             self.handing.next_at(),
             self.gossip.next_at(),
@@ -209,5 +246,23 @@ impl Process {
             let wake = Event::Wake(self.ground.me, self.ground.life);
             out.net.agenda.note(next, wake);
         }
+    }
+}
+
+/// Has queues take up what they had on disk (`broker/reactor/stop.rs`).
+fn take_up(recovered: &Recovered, ground: &mut Ground, out: &mut Outside) {
+    let now = ground.local(out.net.now);
+    let refused = ground.table.restore_logs();
+    let mut problems: Vec<String> = refused.iter().map(ToString::to_string).collect();
+    for (queue, segments) in &recovered.found {
+        match ground.table.restore(queue, segments, now) {
+            Ok(true) => {}
+            Ok(false) => problems.push(format!("{queue:?} keeps nothing on disk")),
+            Err(refusal) => problems.push(refusal.to_string()),
+        }
+    }
+    ground.table.end_unwanted_logs();
+    for problem in problems {
+        out.books.breaks("disks", problem);
     }
 }

@@ -2,11 +2,13 @@
 
 use std::time::Duration;
 
+use link::Durability;
 use topics::{Arrival, Published, Source, TopicKey, WaitingPublisher};
 use wire::ProtocolError;
 
 use super::ground::Ground;
 use super::session::Sessions;
+use super::waiters::{Waiter, Who};
 use crate::event::StreamId;
 use crate::laws::delivery::Key;
 use crate::outside::Outside;
@@ -50,8 +52,19 @@ impl Sessions {
                 .publish(key, bodies.clone(), arrival, Duration::ZERO);
         }
         match outcome {
-            Published::Accepted | Published::Logged(_) => {
-                self.take_note(stream, (key, topic), bodies, &arrival, ground, out);
+            Published::Accepted => {
+                self.take_note(stream, (key, topic), bodies.clone(), &arrival, ground, out);
+                self.accept(stream, bodies.count() as u32);
+                true
+            }
+            Published::Logged(number) => {
+                self.take_note(stream, (key, topic), bodies.clone(), &arrival, ground, out);
+                let waiter = Waiter {
+                    who: Who::Publisher(stream, bodies.clone().count() as u32),
+                    keys: bodies.filter_map(Key::of).collect(),
+                    is_synced: ground.durability(key) == Durability::Fsync,
+                };
+                ground.waiters.push(key, number, waiter);
                 true
             }
             Published::Full => {
@@ -97,10 +110,6 @@ impl Sessions {
                 .map_or_else(String::new, |name| name.id.clone())
         };
         ground.table.note_source(key, source, messages, arrival, id);
-        match session.terms.acks {
-            None => session.output.extend(wire::OK_FRAME),
-            Some(_) => session.accepted += u64::from(messages),
-        }
         let wait = ground.table.expected_wait(key, arrival.read);
         if is_declared && wait >= THROTTLED_MIN {
             let wait_us = u32::try_from(wait.as_micros()).unwrap_or(u32::MAX);
@@ -112,6 +121,17 @@ impl Sessions {
                 let accepted = out.books.deliveries.accepted(message, memory);
                 out.books.check("deliveries", accepted);
             }
+        }
+    }
+
+    /// So many messages of a publisher are as safe as they are to be.
+    pub(super) fn accept(&mut self, stream: StreamId, messages: u32) {
+        let Some(session) = self.all.get_mut(&stream) else {
+            return;
+        };
+        match session.terms.acks {
+            None => session.output.extend(wire::OK_FRAME),
+            Some(_) => session.accepted += u64::from(messages),
         }
     }
 

@@ -38,7 +38,7 @@ pub(super) struct Session {
     pub(super) is_held: bool,
     /// It is closed once its output is written.
     is_ending: bool,
-    /// Messages accepted since IDENTIFY, and those that were told of.
+    /// Messages accepted since IDENTIFY, and durable where they are to be, and those that were told of.
     pub(super) accepted: u64,
     pub(super) told: u64,
     consumer: Option<(ConsumerKey, Queue)>,
@@ -259,6 +259,8 @@ impl Sessions {
         let (Some((key, queue)), Some(number)) = (self.consumer_of(stream), id.to_u64()) else {
             return;
         };
+        let topic = ground.table.find(&queue.0);
+        let is_logged = topic.is_some_and(|topic| ground.table.is_logged(topic));
         let finished = ground.table.finish(key, number, now);
         let Some(session) = self.all.get_mut(&stream) else {
             return;
@@ -267,7 +269,7 @@ impl Sessions {
             Ok(()) => {
                 if let Some(message) = session.flights.remove(&number) {
                     let flight = (ground.memory(), queue, number);
-                    let finished = out.books.deliveries.finished(flight, message);
+                    let finished = out.books.deliveries.finished(flight, message, is_logged);
                     out.books.check("deliveries", finished);
                 }
             }

@@ -1,15 +1,16 @@
-//! No acknowledged message is lost, except with the memory that held it; nothing comes twice
+//! No acknowledged message is lost, except with the memory that held it, and none at all whose topic is durable; nothing comes twice
 //! without a cause.
 //!
 //! Each message names its publisher and number. A second acceptance has one cause: its publisher
 //! lost a connection before it heard the acknowledgement. Causes of a second delivery of what one
 //! broker holds: a requeue, a timeout, a consumer that left. A second copy at another broker has
-//! one cause: a hand-over whose answer was never heard.
+//! one cause: a hand-over whose answer was never heard. What was on disk may come once more from each life of its broker after the first,
+//! but not what was finished, where that was written.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use clock::Instant;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 /// Names a message: publisher and number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -37,6 +38,20 @@ struct Message {
     /// Hand-overs that may have gone to two brokers.
     unclear: u32,
     finished: BTreeMap<String, u32>,
+    /// Lives that had it on disk.
+    kept_by: Vec<Kept>,
+    /// One of these copies may be lost.
+    is_forfeit: bool,
+    /// Copies whose brokers have ended since: each may be there again.
+    revivals: u32,
+}
+
+/// A durable copy of a message.
+#[derive(Clone, Copy, Debug)]
+struct Kept {
+    by: Memory,
+    /// It is to outlive the power of its host.
+    is_synced: bool,
 }
 
 /// A message that a broker holds for a consumer.
@@ -62,6 +77,16 @@ pub struct Deliveries {
     lasting: BTreeSet<Queue>,
     /// Messages of topics that somebody emptied, or deleted.
     forgiven: BTreeSet<String>,
+    /// Brokers have disks for messages.
+    is_durable: bool,
+    /// Places whose disks have lost, or not taken, something.
+    doubtful: BTreeSet<usize>,
+    /// Places that are gone for good, with their disks.
+    buried: BTreeSet<usize>,
+    /// What was finished in durable topics, and may not be written yet.
+    unsettled: Vec<FlightKey>,
+    /// What was, and is; by place.
+    settled: FxHashSet<(usize, Queue, u64)>,
 }
 
 impl Key {
@@ -96,6 +121,58 @@ impl Deliveries {
     /// Messages of a topic may be lost from now on: somebody wants it.
     pub fn forgive(&mut self, topic: &str) {
         self.forgiven.insert(topic.to_owned());
+    }
+
+    /// Brokers have disks for messages: what they had may come again from their next life.
+    pub fn on_disks(&mut self) {
+        self.is_durable = true;
+    }
+
+    /// A broker has a message on disk; `is_synced`: and that has confirmed it.
+    pub fn kept(&mut self, key: Key, by: Memory, is_synced: bool) {
+        let message = self.messages.entry(key).or_default();
+        message.kept_by.push(Kept { by, is_synced });
+        message.is_forfeit |= self.buried.contains(&by.0);
+    }
+
+    /// A topic of the broker in that place is not durable any more.
+    pub fn not_kept_any_more(&mut self, topic: &str, place: usize) {
+        let messages = self.messages.values_mut();
+        let forfeit = messages.filter(|message| message.topic == topic);
+        forfeit.for_each(|message| message.forfeit(|kept| kept.by.0 == place));
+        self.settled
+            .retain(|(at, queue, _)| *at != place || queue.0 != topic);
+        self.unsettled
+            .retain(|(by, queue, _)| by.0 != place || queue.0 != topic);
+    }
+
+    /// The host of the broker in that place has lost its power.
+    pub fn powerless(&mut self, place: usize) {
+        self.doubtful.insert(place);
+        for message in self.messages.values_mut() {
+            message.forfeit(|kept| kept.by.0 == place && !kept.is_synced);
+        }
+        self.settled.retain(|(at, ..)| *at != place);
+    }
+
+    /// The disk of the broker in that place has not taken something.
+    pub fn doubt(&mut self, place: usize) {
+        self.doubtful.insert(place);
+    }
+
+    /// The broker in that place is gone for good, with its disk.
+    pub fn bury(&mut self, place: usize) {
+        self.buried.insert(place);
+        for message in self.messages.values_mut() {
+            message.forfeit(|kept| kept.by.0 == place);
+        }
+    }
+
+    /// All that this life of a broker was told is written: it outlives the process.
+    pub fn settled(&mut self, memory: Memory) {
+        let settled = self.unsettled.extract_if(.., |(by, ..)| *by == memory);
+        let settled = settled.map(|((place, _), queue, id)| (place, queue, id));
+        self.settled.extend(settled);
     }
 
     /// A publisher has taken a message from its program.
@@ -162,10 +239,18 @@ impl Deliveries {
         due: Instant,
     ) -> Result<(), String> {
         let flight = (by, queue, id);
+        let is_settled = self.settled.contains(&(flight.0.0, flight.1.clone(), id));
+        if is_settled && !self.may_be_there_twice(key, flight.0.0) {
+            return Err(format!(
+                "{key:?} ({id:x}) was finished for good in {:?} of {:?}, and is delivered again",
+                flight.1, flight.0
+            ));
+        }
         let before = self.flights.insert(flight.clone(), Flight::Flying { due });
         match before {
             None | Some(Flight::Back) => Ok(()),
             Some(Flight::Flying { due }) if due <= now => Ok(()),
+            Some(_) if self.may_be_there_twice(key, flight.0.0) => Ok(()),
             Some(before) => {
                 let (by, queue, id) = flight;
                 Err(format!(
@@ -189,15 +274,22 @@ impl Deliveries {
     ///
     /// # Errors
     /// Done more often than it was accepted.
-    pub fn finished(&mut self, flight: FlightKey, key: Key) -> Result<(), String> {
+    pub fn finished(&mut self, flight: FlightKey, key: Key, is_logged: bool) -> Result<(), String> {
         self.finishes += 1;
         let channel = flight.1.1.clone();
+        if is_logged {
+            self.unsettled.push(flight.clone());
+        }
         self.flights.insert(flight, Flight::Finished);
         let message = self.messages.entry(key).or_default();
         let times = message.finished.entry(channel.clone()).or_default();
         *times += 1;
         let times = *times;
-        let copies = message.accepted_by.len() as u32 + message.unclear;
+        let mut copies = message.accepted_by.len() as u32 + message.unclear + message.revivals;
+        if self.is_durable {
+            // Who was killed before it answered is asked again, and may have the batch already.
+            copies += message.taken_by.len().saturating_sub(1) as u32;
+        }
         match times <= copies {
             true => Ok(()),
             false => Err(format!(
@@ -210,6 +302,14 @@ impl Deliveries {
     pub fn gone(&mut self, memory: Memory) {
         self.gone.insert(memory);
         self.flights.retain(|(by, ..), _| *by != memory);
+        self.unsettled.retain(|(by, ..)| *by != memory);
+        if self.is_durable {
+            for message in self.messages.values_mut() {
+                let lives = message.accepted_by.iter().chain(&message.taken_by);
+                let copies = lives.filter(|life| life.0 == memory.0).count();
+                message.revivals += copies as u32;
+            }
+        }
     }
 
     /// How often consumers were done with a message.
@@ -237,8 +337,8 @@ impl Deliveries {
             for (_, channel) in channels.filter(|(topic, _)| *topic == message.topic) {
                 if !message.finished.contains_key(channel) {
                     missing.push(format!(
-                        "{key:?} of {} not in {channel}, accepted by {:?}, taken over by {:?}",
-                        message.topic, message.accepted_by, message.taken_by
+                        "{key:?} of {} not in {channel}, accepted by {:?}, taken over by {:?}, kept by {:?}",
+                        message.topic, message.accepted_by, message.taken_by, message.kept_by
                     ));
                 }
             }
@@ -249,9 +349,22 @@ impl Deliveries {
         missing
     }
 
+    /// What queues put out of memory may be on disk twice, where that did not confirm what was removed.
+    fn may_be_there_twice(&self, key: Key, place: usize) -> bool {
+        let message = self.messages.get(&key);
+        self.doubtful.contains(&place) && message.is_some_and(|message| message.kept_by.is_empty())
+    }
+
     fn may_be_lost(&self, message: &Message) -> bool {
-        let is_gone = |memory: &Memory| self.gone.contains(memory);
+        let is_kept = |memory: &Memory| message.kept_by.iter().any(|kept| kept.by == *memory);
+        let is_gone = |memory: &Memory| self.gone.contains(memory) && !is_kept(memory);
         let all_gone = !message.accepted_by.is_empty() && message.accepted_by.iter().all(is_gone);
-        all_gone || message.taken_by.iter().any(is_gone)
+        message.is_forfeit || all_gone || message.taken_by.iter().any(is_gone)
+    }
+}
+
+impl Message {
+    fn forfeit(&mut self, is_lost: impl Fn(&Kept) -> bool) {
+        self.is_forfeit |= self.kept_by.iter().any(is_lost);
     }
 }

@@ -20,6 +20,10 @@ impl World {
                 self.kill(actor);
                 if let Actor::Broker(place) = actor {
                     self.brokers[place].folder.crash();
+                    if let Some(disk) = &self.brokers[place].disk {
+                        disk.crash();
+                        self.out.books.deliveries.powerless(place);
+                    }
                 }
             }
             Fault::Start(actor) => self.start(actor),
@@ -46,6 +50,12 @@ impl World {
             }
             Fault::StoreFull(is_full) => self.controller.disk.set_full(is_full),
             Fault::FolderFull(place, is_full) => self.brokers[place].folder.set_full(is_full),
+            Fault::DiskAils(place, ailment) => {
+                if let Some(disk) = &self.brokers[place].disk {
+                    disk.ails(ailment);
+                    self.out.books.deliveries.doubt(place);
+                }
+            }
             Fault::Weather(weather) => out.net.weather = weather,
             Fault::Answers(lost) => out.net.answers_lost = lost,
             Fault::Wish(ask) => self.operator.wish(*ask, out),
@@ -82,7 +92,15 @@ impl World {
                     self.out.net.after(super::LOOK_INTERVAL * 4, again);
                 }
             }
-            Actor::Broker(place) => self.brokers[place].start(&mut self.out),
+            Actor::Broker(place) => {
+                self.brokers[place].start(&mut self.out);
+                if !self.brokers[place].is_running() {
+                    // It cannot read its disk; who runs it tries again.
+                    let again = Event::Fault(Fault::Start(actor));
+                    self.down.insert(actor);
+                    self.out.net.after(super::LOOK_INTERVAL * 4, again);
+                }
+            }
             _ => {}
         }
     }
@@ -105,6 +123,9 @@ impl World {
         }
         for broker in &mut self.brokers {
             broker.folder.set_full(false);
+            if let Some(disk) = &broker.disk {
+                disk.ails(None);
+            }
         }
         let stray = Actor::Broker(self.plan.brokers);
         for actor in self.down.clone() {
@@ -113,12 +134,14 @@ impl World {
             }
         }
         self.kill(stray);
+        self.out.books.deliveries.bury(self.plan.brokers);
         if let Some((place, loss)) = self.plan.lost {
             self.lost = Some(place);
             self.fault(loss.fault(place, self.plan.brokers));
             // Nobody gets what it holds.
             let memory = (place, self.brokers[place].life);
             self.out.books.deliveries.gone(memory);
+            self.out.books.deliveries.bury(place);
         }
         for consumer in &mut self.consumers {
             consumer.behave();
