@@ -251,8 +251,8 @@ FAULTS = [
     (
         "changes-before-stock",
         "broker/src/agent/core/mod.rs",
-        "        self.inventory.is_said() && self.words.has_room()",
-        "        (self.inventory.is_said() || ({m} && self.standing == Standing::Linked)) && self.words.has_room()",
+        "        self.inventory.is_said() && self.outbox.has_room()",
+        "        (self.inventory.is_said() || ({m} && self.standing == Standing::Linked)) && self.outbox.has_room()",
     ),
     (
         "confirmed-before-kept",

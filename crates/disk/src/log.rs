@@ -36,6 +36,9 @@ pub use step::{OWN_QUEUE, Step, Steps};
 /// A topic's log may take one part in so many of all bytes.
 const TOPIC_PARTS: u64 = 2;
 
+/// A message may take so many sixteenths of all bytes.
+const MESSAGE_SIXTEENTHS: u64 = 7;
+
 /// The bounds of logs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogsConfig {
@@ -44,6 +47,15 @@ pub struct LogsConfig {
     /// Bytes of all files, and of what there is [beside](Logs::set_beside) them; messages that do not fit are refused, and so are those of
     /// a topic whose log would have more than half of that. Steps are taken in any case.
     pub bytes_max: u64,
+}
+
+impl LogsConfig {
+    /// The longest message that has room in a log with what else is in its files: a topic's log may have half of all, and files have
+    /// beginnings.
+    #[must_use]
+    pub fn message_bytes_max(self) -> u64 {
+        self.bytes_max / 16 * MESSAGE_SIXTEENTHS
+    }
 }
 
 /// What is written to a log in one go.
@@ -149,6 +161,12 @@ impl<V: Volume> Logs<V> {
     #[must_use]
     pub fn bytes_of(&self, topic: &TopicName) -> u64 {
         self.logs.get(topic).map_or(0, |log| log.state.bytes)
+    }
+
+    /// Whether no log has room for a message with a body of so many bytes.
+    #[must_use]
+    pub fn is_too_long(&self, body_bytes: usize) -> bool {
+        body_bytes as u64 > self.config.message_bytes_max()
     }
 
     /// Whether a topic has a log.

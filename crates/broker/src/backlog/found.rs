@@ -31,11 +31,15 @@ pub(super) fn open_logs<V: Volume>(
     config: &BacklogConfig,
     seed: u64,
 ) -> Result<(Logs<V>, LogsOpened), DiskError> {
-    let logs_config = LogsConfig {
+    Logs::open(volume, logs_config(config), seed)
+}
+
+/// The bounds of logs.
+pub(super) fn logs_config(config: &BacklogConfig) -> LogsConfig {
+    LogsConfig {
         file_bytes_max: config.file_bytes_max.min(LOG_FILE_BYTES_MAX),
         bytes_max: config.bytes_max,
-    };
-    Logs::open(volume, logs_config, seed)
+    }
 }
 
 /// What comes after a file that cannot be read now would not fit to it when it can be.

@@ -39,9 +39,6 @@ pub const FOLDER_NAME: &str = "srtm.queues";
 /// The folder of logs inside that.
 pub const LOGS_FOLDER_NAME: &str = "logs";
 
-/// So much of the disk budget a single message of a durable topic may take: a topic's log may have half, and files have beginnings.
-const LOGGED_SIXTEENTHS: u64 = 7;
-
 /// What queues may have on disk, and how.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BacklogConfig {
@@ -126,7 +123,7 @@ impl BacklogConfig {
             segment_messages: self.segment_messages,
             segment_bytes: self.segment_bytes,
             outside_max: self.messages_max,
-            logged_bytes_max: self.bytes_max / 16 * LOGGED_SIXTEENTHS,
+            logged_bytes_max: found::logs_config(self).message_bytes_max(),
         }
     }
 }

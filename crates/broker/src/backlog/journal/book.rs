@@ -79,7 +79,8 @@ impl Page {
     }
 
     /// Writes it to the log of its topic, and before it what is not written yet; as much of it as there is room for. Steps come with the
-    /// last of its messages.
+    /// last of its messages. A message for which there never is room is of the time before its topic was durable, and is written beyond
+    /// the bounds.
     pub(super) fn write<V: Volume>(
         &mut self,
         name: &TopicName,
@@ -96,7 +97,11 @@ impl Page {
                 messages: self.messages(anchor).skip(self.written).take(count),
                 after: if is_last { &self.steps } else { &[] },
             };
-            match logs.write(name, entry) {
+            let written = match count == 1 && self.is_too_long(logs) {
+                true => logs.write_beyond(name, entry),
+                false => logs.write(name, entry),
+            };
+            match written {
                 Ok(()) => {
                     unwritten.clear();
                     self.written = end;
@@ -109,6 +114,13 @@ impl Page {
                 Err(_) => count /= 2,
             }
         }
+    }
+
+    /// Whether no log has room for its next message.
+    fn is_too_long<V: Volume>(&self, logs: &Logs<V>) -> bool {
+        let mut rest = self.batch.messages.messages().skip(self.written);
+        rest.next()
+            .is_some_and(|(_, body)| logs.is_too_long(body.len()))
     }
 
     /// That it is durable.

@@ -1,7 +1,7 @@
 //! What reactors hear of their batches.
 
 use clock::WallTime;
-use disk::{Folder, LogsConfig};
+use disk::{Folder, LogsConfig, Simulated, Stamps};
 use topics::{LogBatch, LogStep, TopicKey};
 
 use super::*;
@@ -68,4 +68,38 @@ fn who_asks_hears_how_far_a_log_is_before_it_is_synced_and_where_the_disk_takes_
         let heard = heard("gone", is_synced, [true, true], false);
         assert_eq!(heard, [(2, false)], "consumers go on");
     }
+}
+
+#[test]
+fn a_message_of_before_is_written_though_there_is_never_room_for_it() {
+    let (logs, _) = Logs::open(Simulated::default(), LOGS, 7).expect("an empty one");
+    let now = Instant::from_nanos(1_000_000_000);
+    let anchor = Anchor {
+        now,
+        wall: WallTime::from_nanos(1_700_000_000_000_000_000),
+    };
+    let (health, timeout) = (BacklogHealth::default(), Duration::from_secs(2));
+    let mut journal = Journal::new(logs, anchor, health, timeout, FxHashMap::default());
+    let body = vec![b'x'; LOGS.message_bytes_max() as usize + 1];
+    let message = |id| Message {
+        id,
+        attempts: 0,
+        has_paid: false,
+        has_waited: false,
+        half_rtt_us: 0,
+        flow: 0,
+        stamps: Stamps::default(),
+        body: &body,
+    };
+    let LogOrder::Write(mut order) = batch(1, true, false) else {
+        unreachable!("a batch is written");
+    };
+    order.messages = anchor.segment([7, 8].map(message).into_iter(), false);
+    order.steps.clear();
+    journal.take(0, LogOrder::Write(order));
+    let answers = journal.commit(now);
+    assert_eq!(answers.len(), 1, "it does not wait for ever");
+    assert!(answers[0].1.is_durable);
+    let topic = "t".parse().expect("valid");
+    assert!(journal.logs.bytes_of(&topic) > LOGS.bytes_max / 2);
 }
