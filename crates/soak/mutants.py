@@ -261,7 +261,7 @@ FAULTS = [
         (
             "            for (declared, ticket) in contracts.iter().filter(|_| {m}) {\n"
             "                let topic = declared.topic.to_string();\n"
-            "                around.words.say(ToController::ContractInForce { topic, ticket: *ticket });\n            }\n"
+            "                around.outbox.say(ToController::ContractInForce { topic, ticket: *ticket });\n            }\n"
             "            let errand = Errand::Declare(declarations);\n"
         ),
     ),
